@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT
+#
+# deckle_add_test() and the choice of cmocka.
+
+set(cmocka_found FALSE)
+if(NOT DECKLE_CMOCKA STREQUAL "bundled" AND NOT CMAKE_CROSSCOMPILING)
+    find_package(PkgConfig QUIET)
+    if(PkgConfig_FOUND)
+        pkg_check_modules(CMOCKA QUIET IMPORTED_TARGET cmocka)
+        set(cmocka_found ${CMOCKA_FOUND})
+    endif()
+    if(DECKLE_CMOCKA STREQUAL "system" AND NOT cmocka_found)
+        message(FATAL_ERROR "cmocka not found (pkg-config cmocka); "
+                            "install it or configure with -DDECKLE_CMOCKA=bundled")
+    endif()
+endif()
+
+add_library(deckle_test_support INTERFACE)
+target_include_directories(deckle_test_support INTERFACE ${PROJECT_SOURCE_DIR}/tests/support)
+if(cmocka_found)
+    target_link_libraries(deckle_test_support INTERFACE PkgConfig::CMOCKA)
+else()
+    target_include_directories(deckle_test_support INTERFACE
+                               ${PROJECT_SOURCE_DIR}/tests/support/cmocka)
+endif()
+target_link_libraries(deckle_test_support INTERFACE Threads::Threads m)
+
+# deckle_add_test(group source library...): one executable, one or more ctest entries.
+function(deckle_add_test group source)
+    get_filename_component(stem ${source} NAME_WE)
+    string(REGEX REPLACE "^test_" "" name ${stem})
+
+    set(timeout 60)
+    set(labels ${group})
+    set(serial FALSE)
+    file(STRINGS ${source} line REGEX "ctest: " LIMIT_COUNT 1)
+    if(line MATCHES "timeout=([0-9]+)")
+        set(timeout ${CMAKE_MATCH_1})
+    endif()
+    if(line MATCHES "labels=([^ ]+)")
+        list(APPEND labels ${CMAKE_MATCH_1})
+    endif()
+    if(line MATCHES " serial")
+        set(serial TRUE)
+    endif()
+
+    set(target test_${group}_${name})
+    add_executable(${target} ${source})
+    target_compile_options(${target} PRIVATE ${DECKLE_WARNINGS})
+    target_compile_definitions(${target} PRIVATE DECKLE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    target_link_libraries(${target} PRIVATE ${ARGN} deckle_test_support)
+
+    set(shifts 12)
+    file(STRINGS ${source} uses_shift REGEX "test_page_shift\\(" LIMIT_COUNT 1)
+    if(uses_shift)
+        set(shifts 12 14 16)
+    endif()
+    foreach(shift IN LISTS shifts)
+        set(test ${group}.${name})
+        if(NOT shift EQUAL 12)
+            set(test ${test}.shift${shift})
+        endif()
+        add_test(NAME ${test} COMMAND ${target})
+        set_tests_properties(${test} PROPERTIES
+            TIMEOUT ${timeout} LABELS "${labels}" RUN_SERIAL ${serial} SKIP_RETURN_CODE 77
+            ENVIRONMENT "DECKLE_TEST_PAGE_SHIFT=${shift}")
+    endforeach()
+endfunction()
