@@ -5,8 +5,8 @@
  * Linux's __GFP_x, one that names a combination for GFP_x.
  *
  * Flags about reclaim act where the pool has a slow path with the host's hooks; they are always
- * accepted, and DIRECT_RECLAIM always decides which reserves a request may use. Illegal combinations
- * are refused with DECKLE_EINVAL; deckle_gfp_reason() names the rule.
+ * accepted, and DIRECT_RECLAIM always decides which reserves a request may use. Combinations that
+ * are not legal are refused with DECKLE_EINVAL; deckle_gfp_reason() names the rule.
  */
 #ifndef DECKLE_GFP_H
 #define DECKLE_GFP_H
@@ -16,7 +16,7 @@
 /* ---- where: the highest zone allowed; at most one of DMA, DMA32 and HIGHMEM ------------------ */
 
 #define DECKLE_GFP_DMA     (UINT32_C(1) << 0) /* no zone above DMA */
-#define DECKLE_GFP_HIGHMEM (UINT32_C(1) << 1) /* up to HighMem; with MOVABLE up to the Movable zone */
+#define DECKLE_GFP_HIGHMEM (UINT32_C(1) << 1) /* up to HighMem; with MOVABLE up to Movable */
 #define DECKLE_GFP_DMA32   (UINT32_C(1) << 2) /* no zone above DMA32 */
 
 /* ---- what: the migratetype; at most one, neither means Unmovable ----------------------------- */
@@ -30,7 +30,8 @@
 #define DECKLE_GFP_IO             (UINT32_C(1) << 6)  /* reclaim may start I/O */
 #define DECKLE_GFP_FS             (UINT32_C(1) << 7)  /* reclaim may call into file systems */
 #define DECKLE_GFP_ZERO           (UINT32_C(1) << 8)  /* hand the frames out cleared */
-#define DECKLE_GFP_DIRECT_RECLAIM (UINT32_C(1) << 10) /* the caller may sleep and reclaim itself */
+#define DECKLE_GFP_DIRECT_RECLAIM (UINT32_C(1) << 10) /* the caller may sleep and reclaim itself   \
+                                                       */
 #define DECKLE_GFP_KSWAPD_RECLAIM (UINT32_C(1) << 11) /* wake background reclaim below low */
 #define DECKLE_GFP_WRITE          (UINT32_C(1) << 12) /* will be dirtied: heed dirty limits */
 #define DECKLE_GFP_NOWARN         (UINT32_C(1) << 13) /* do not report a failure */
@@ -39,7 +40,7 @@
 #define DECKLE_GFP_NORETRY        (UINT32_C(1) << 16) /* one light attempt at reclaim, then fail */
 #define DECKLE_GFP_MEMALLOC       (UINT32_C(1) << 17) /* ignore watermarks: will free memory soon */
 #define DECKLE_GFP_COMP           (UINT32_C(1) << 18) /* make a compound block */
-#define DECKLE_GFP_NOMEMALLOC     (UINT32_C(1) << 19) /* never use reserves; stronger than MEMALLOC */
+#define DECKLE_GFP_NOMEMALLOC     (UINT32_C(1) << 19) /* never use reserves; beats MEMALLOC */
 #define DECKLE_GFP_HARDWALL       (UINT32_C(1) << 20) /* the cpuset is a hard limit */
 #define DECKLE_GFP_THISNODE       (UINT32_C(1) << 21) /* only the zones of the given node */
 #define DECKLE_GFP_ACCOUNT        (UINT32_C(1) << 22) /* charge to the caller's memory group */
@@ -74,19 +75,18 @@
 /* For user space; may lie in HighMem; cannot be moved. */
 #define DECKLE_GFP_HIGHUSER (DECKLE_GFP_USER | DECKLE_GFP_HIGHMEM)
 /* For user space, anywhere, can be moved: anonymous memory and page cache. */
-#define DECKLE_GFP_HIGHUSER_MOVABLE                                                               \
+#define DECKLE_GFP_HIGHUSER_MOVABLE                                                                \
     (DECKLE_GFP_HIGHUSER | DECKLE_GFP_MOVABLE | DECKLE_GFP_SKIP_KASAN)
 /* A huge page that is welcome only if it costs nothing. */
-#define DECKLE_GFP_TRANSHUGE_LIGHT                                                                \
-    ((DECKLE_GFP_HIGHUSER_MOVABLE | DECKLE_GFP_COMP | DECKLE_GFP_NOMEMALLOC |                     \
-      DECKLE_GFP_NOWARN) &                                                                        \
+#define DECKLE_GFP_TRANSHUGE_LIGHT                                                                 \
+    ((DECKLE_GFP_HIGHUSER_MOVABLE | DECKLE_GFP_COMP | DECKLE_GFP_NOMEMALLOC | DECKLE_GFP_NOWARN) & \
      ~DECKLE_GFP_RECLAIM)
 /* A huge page that is worth direct reclaim and compaction. */
 #define DECKLE_GFP_TRANSHUGE (DECKLE_GFP_TRANSHUGE_LIGHT | DECKLE_GFP_DIRECT_RECLAIM)
 
 /* ---- masks ----------------------------------------------------------------------------------- */
 
-#define DECKLE_GFP_ZONEMASK                                                                       \
+#define DECKLE_GFP_ZONEMASK                                                                        \
     (DECKLE_GFP_DMA | DECKLE_GFP_HIGHMEM | DECKLE_GFP_DMA32 | DECKLE_GFP_MOVABLE)
 #define DECKLE_GFP_MOVABLE_MASK (DECKLE_GFP_MOVABLE | DECKLE_GFP_RECLAIMABLE)
 

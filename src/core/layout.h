@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a pool is made of: the layout of its metadata and of the handle that looks at it.
+ *
+ * Metadata is one area of memory that holds no pointer, only offsets from its start and indexes, so it
+ * can be mapped at another address (dk_meta_attach) and, later, by several processes. The handle
+ * (struct deckle) is local to one address space: it caches absolute addresses of the arrays, and the
+ * host's hooks. deckle_init puts the handle in front of the metadata in the caller's memory.
+ *
+ *   handle | superblock | ranges | sections | spans | zones | zonelists | cpus | caches
+ *          | block words W | lines of bits | index | state bytes | [descriptors] [owner tags]
+ *
+ * Three numberings, each dense in the one before it:
+ *   pfn      what the user says; 64 bits, sparse.
+ *   fi       frame index, 32 bits: position of the frame in the per-frame arrays.
+ *   block    fi >> 9: pageblock number, position in the per-block arrays.
+ * A *section* maps a contiguous stretch of pfns, whole pageblocks of one zone, to frame indexes: fi and
+ * pfn differ by a constant and agree modulo 2^max_order, so alignment may be tested on either. A *span*
+ * is a stretch of block numbers of one zone with an index of its own: all sections of a zone that were
+ * brought online together. Frames of a section that no range covers are holes: their bits are set.
+ *
+ * All-zero metadata means fresh, free, Movable and online, so bringing memory online writes only the
+ * edges. Sizes: 1 byte of state a frame, 1/8 byte of bits, 8/512 of W, 21/512 of index.
+ */
+#ifndef DK_CORE_LAYOUT_H
+#define DK_CORE_LAYOUT_H
+
+#include <deckle.h>
+
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "base/compiler.h"
+
+#define DK_BLOCK_ORDER  DECKLE_PAGEBLOCK_ORDER
+#define DK_BLOCK_FRAMES DECKLE_PAGEBLOCK_PAGES
+#define DK_LINE_WORDS   (DK_BLOCK_FRAMES / DK_WORD_BITS)
+#define DK_LINE_BYTES   64u
+
+#define DK_META_MAGIC   0x656c6b636564u /* "deckle" */
+#define DK_META_VERSION 1u
+
+#define DK_MAX_FRAMES   (DK_WORD_BITS == 64 ? (uint64_t)1 << 32 : (uint64_t)1 << 22)
+#define DK_PFN_LIMIT    ((uint64_t)1 << 52)
+#define DK_NONE         0xffffffffu /* no block, no frame index, no zone */
+
+/* ---- caches ------------------------------------------------------------------------------- */
+
+#define DK_PCP_MAX_ORDER 10u
+#define DK_PCP_TYPES     DECKLE_NR_PCP_TYPES
+#define DK_PCP_LISTS     ((DK_PCP_MAX_ORDER + 1) * DK_PCP_TYPES)
+#define DK_REFILL_MAX    64u /* entries that one refill or drain step moves at most */
+
+enum dk_pcp_kind { DK_PCP_NONE, DK_PCP_CELLS, DK_PCP_RSEQ };
+
+static inline unsigned dk_pcp_list(unsigned order, unsigned type)
+{
+    return order * DK_PCP_TYPES + type;
+}
+
+/*
+ * One cache list: a stack of frame indexes. `head` is the header word of pcp.c (rseq: index, pops and
+ * STOP; cells: hint). `slots` follow the list headers of the set. One line, so that lists of different
+ * orders do not share one; another CPU writes it only to drain.
+ */
+struct dk_pcp_list_head {
+    dk_aword head;
+#if DK_WORD_BITS == 32
+    uint32_t pad0;
+#endif
+    dk_a32 high;         /* entries at which a push goes to the slow path; 0 = holds nothing */
+    dk_a32 high_base;    /* entries: the size this list starts from and shrinks to */
+    dk_a32 alloc_factor; /* consecutive refills, see policy/pcp_size.h */
+    dk_a32 free_count;   /* frames freed since the last allocation */
+    dk_counter adjust;   /* pops that were drains or un-stops, not allocations */
+    dk_counter refilled; /* entries pushed by refills */
+    dk_counter drained;  /* entries taken by drains */
+    dk_counter misplaced; /* pops that belong to another zone's statistics */
+};
+_Static_assert(sizeof(struct dk_pcp_list_head) <= 64, "a list head is one line");
+
+/* Per CPU and zone: the cache set and this CPU's share of the zone's counters. */
+struct dk_pcp_set {
+    /* the zone's counters: this CPU's part */
+    dk_aword free_delta;     /* frames, two's complement: not yet folded into zone->free */
+    dk_counter refills, refill_frames, drains, drain_frames;
+    dk_counter numa_miss, numa_foreign, numa_interleave, direct_local;
+    dk_a32 current_block[DK_PCP_TYPES][2]; /* block + 1 this CPU owns, by type, for orders 0-3, 4-8 */
+    dk_a32 stage;            /* fallback stage that worked last (policy/fallback.h) */
+    dk_a32 pages_high;       /* frames that the lists' highs add up to */
+    _Alignas(64) dk_counter direct_allocs[DECKLE_MAX_ORDER_LIMIT + 1];
+    dk_counter direct_frees[DECKLE_MAX_ORDER_LIMIT + 1];
+    _Alignas(64) struct {
+        _Alignas(64) struct dk_pcp_list_head h;
+    } list[DK_PCP_LISTS];
+    /* then the slots: u32 each (rseq) or dk_aword each (cells), at handle->slot_off[list] */
+};
+
+/* ---- the index ---------------------------------------------------------------------------- */
+
+#define DK_FANOUT       (DK_WORD_BITS / 2) /* children of an index word */
+#define DK_FANOUT_SHIFT (DK_WORD_BITS == 64 ? 5u : 4u)
+#define DK_MAX_LEVELS   6u
+#define DK_RUNS         10u /* largest free run of a block: order 9 down to 0 */
+#define DK_OWNED_BASE   (5u * DK_RUNS)                        /* classes of owned blocks */
+#define DK_GROUP_BASE   (DK_OWNED_BASE + DK_PCP_TYPES * DK_RUNS) /* orders 10 … 18 */
+#define DK_MAX_TREES    (DK_GROUP_BASE + DECKLE_MAX_ORDER_LIMIT - DK_BLOCK_ORDER)
+
+/* ---- tables in the metadata ---------------------------------------------------------------- */
+
+/* An added range, kept as the user said it (after division at zone limits). */
+struct dk_range {
+    uint64_t pfn, nr;
+    uint32_t zone;    /* zone number */
+    uint32_t flags;   /* DECKLE_RANGE_… */
+    uint32_t section; /* DK_NONE until online */
+    uint32_t online;
+};
+
+struct dk_reservation {
+    uint64_t pfn, nr;
+};
+
+/* Whole pageblocks; pfn + bias == fi (modulo 2^64). Never changes while its frames are online. */
+struct dk_section {
+    uint64_t pfn;         /* multiple of 512 */
+    uint32_t nr_blocks;
+    uint32_t first_block;
+    uint32_t zone;
+    uint32_t span;
+};
+
+struct dk_span {
+    uint32_t zone;
+    uint32_t first_block;
+    uint32_t nr_blocks;
+    uint32_t levels;                       /* 1 … DK_MAX_LEVELS */
+    uint32_t level_words[DK_MAX_LEVELS];   /* words of one block tree at each level, 0 = leaves */
+    uint32_t next_in_zone;                 /* span number + 1 */
+    uint32_t online;
+    uint64_t index_word;                   /* first word of the span's trees in the index array */
+    uint64_t index_words;
+    uint32_t tree_word[DK_MAX_TREES];      /* first word of a tree, relative to index_word */
+};
+
+struct dk_zone {
+    uint32_t node;
+    uint32_t type;       /* enum deckle_zone_type */
+    dk_a32 first_span;   /* span number + 1; 0 = unpopulated */
+    uint32_t number;
+    uint64_t start_pfn, end_pfn;
+    uint64_t present, managed, reserved, cma; /* frames; written by set-up only */
+    dk_aword min, low, high, promo;           /* frames */
+    dk_aword boost;
+    dk_aword lowmem_reserve[DECKLE_NR_ZONE_TYPES];
+    dk_aword stat_threshold;                  /* |free_delta| folded above it */
+    uint64_t drift_mark;                      /* below it sum the deltas */
+    uint32_t batch, high_min, high_max;       /* frames; policy/pcp_size.h */
+    dk_a32 stopped;                           /* isolations that keep the caches of the zone closed */
+    _Alignas(64) dk_aword free;               /* frames free, without the per-CPU deltas */
+    dk_aword free_cma, free_highatomic, free_isolated;
+    dk_aword highatomic_frames;               /* frames in HighAtomic blocks */
+    dk_counter claims, steals, splits;
+};
+
+/* A zonelist: zone numbers, best first. Zone type and node are in the zone. */
+struct dk_zonelist {
+    dk_a32 nr;
+    dk_a32 zone[DECKLE_MAX_ZONES];
+};
+
+struct dk_superblock {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t word_bits;
+    uint64_t total_bytes;     /* metadata, handle not included */
+    uint32_t features;
+    uint32_t page_shift, max_order, nr_cpus, nr_nodes;
+    uint32_t kind;            /* enum dk_pcp_kind */
+    uint32_t nr_trees;
+    uint32_t pcp_capacity;    /* entries of an order-0 list */
+    uint32_t max_blocks, max_ranges, max_reservations, max_sections, max_spans, max_zones;
+    uint32_t nr_ranges, nr_reservations, nr_spans;
+    dk_a32 nr_sections;       /* entries in use in the sorted table below */
+    dk_a32 section_epoch;     /* odd while the section table changes */
+    dk_a32 nr_zones;
+    uint32_t watermark_scale_factor;
+    uint32_t no_watermarks;
+    uint64_t min_free_kbytes; /* as configured, 0 = formula */
+    uint64_t dma_limit_pfn, dma32_limit_pfn;
+    uint64_t index_capacity;  /* words */
+    uint64_t slot_bytes;      /* bytes of one cache set, slots included */
+    /* offsets from the superblock */
+    uint64_t ranges, reservations, sections, spans, zones, zonelists, distances, cpu_nodes;
+    uint64_t pcp, words, lines, index, state, descriptors, owners;
+    uint32_t zone_of[DECKLE_MAX_NODES][DECKLE_NR_ZONE_TYPES]; /* zone number + 1, 0 = none */
+    /* what has been counted for the whole pool */
+    _Alignas(64) dk_counter failures[32];
+    dk_counter bad[16];
+    dk_counter split_blocks, remote_drains, drain_retries;
+    dk_a32 debug;             /* DECKLE_DEBUG_… */
+};
+
+/* ---- the handle ---------------------------------------------------------------------------- */
+
+struct deckle {
+    /* What one allocation and one free read. */
+    dk_a8 *state;             /* state byte of frame fi */
+    uint64_t main_pfn;        /* the largest section: first pfn, frames, first fi, zone */
+    uint64_t main_nr;
+    uint32_t main_fi;
+    uint32_t main_zone;
+    unsigned char *pcp;       /* cache set of (zone, cpu): pcp + (zone * nr_cpus + cpu) * set_bytes */
+    uint32_t set_bytes;
+    uint32_t nr_cpus;
+    int64_t rseq_offset;
+    dk_a32 slow;              /* DK_SLOW_…: anything here sends requests past the fast path */
+    uint32_t kind;            /* enum dk_pcp_kind */
+    uint32_t max_order;
+    uint32_t fast_zone[DECKLE_NR_ZONE_TYPES]; /* preferred zone on a one-node pool, or DK_NONE */
+    uint32_t slot_off[DK_PCP_LISTS];          /* bytes from the set to the list's first slot */
+    uint32_t slot_cap[DK_PCP_LISTS];          /* entries */
+    /* The rest. */
+    struct dk_superblock *sb;
+    dk_aword *words;          /* W of each block */
+    dk_aword *lines;          /* DK_LINE_WORDS of each block */
+    dk_aword *index;
+    dk_aword *descriptors;    /* NULL without the feature: see compound.c */
+    dk_a32 *owners;           /* NULL without the feature */
+    struct dk_range *ranges;
+    struct dk_reservation *reservations;
+    struct dk_section *sections;
+    struct dk_span *spans;
+    struct dk_zone *zones;
+    struct dk_zonelist *zonelists; /* [node][0 = fallback, 1 = nofallback] */
+    const uint8_t *distances;
+    const uint8_t *cpu_nodes;
+    struct deckle_host host;
+    uint64_t handle_magic;
+};
+
+/* Why requests leave the fast path (deckle.slow). */
+#define DK_SLOW_DEBUG       (1u << 0) /* a run-time switch is on */
+#define DK_SLOW_DESCRIPTORS (1u << 1)
+#define DK_SLOW_OWNERS      (1u << 2)
+#define DK_SLOW_HOOKS       (1u << 3) /* on_alloc / on_free */
+#define DK_SLOW_NUMA        (1u << 4) /* more than one node: fast_zone depends on the CPU */
+
+/* ---- the state byte ------------------------------------------------------------------------
+ * 0: the frame heads no allocated block (it is free, in a cache, or a tail).
+ * Else the head of a block: order + 1 in bits 0-4, cache type in bits 5-6, compound in bit 7.
+ * Two values lie outside: reserved frames and holes.
+ */
+#define DK_STATE_ORDER    0x1fu
+#define DK_STATE_TYPE     0x60u
+#define DK_STATE_COMPOUND 0x80u
+#define DK_STATE_HOLE     0xfeu
+#define DK_STATE_RESERVED 0xffu
+
+static inline uint8_t dk_state_make(unsigned order, unsigned pcp_type, bool compound)
+{
+    return (uint8_t)((order + 1) | pcp_type << 5 | (compound ? DK_STATE_COMPOUND : 0));
+}
+static inline bool dk_state_is_head(uint8_t s)
+{
+    return s && (s & DK_STATE_ORDER) <= DECKLE_MAX_ORDER_LIMIT + 1;
+}
+static inline unsigned dk_state_order(uint8_t s)
+{
+    return (s & DK_STATE_ORDER) - 1u;
+}
+static inline unsigned dk_state_type(uint8_t s)
+{
+    return (s & DK_STATE_TYPE) >> 5;
+}
+
+/* ---- addresses ------------------------------------------------------------------------------ */
+
+static inline struct dk_pcp_set *dk_set(const struct deckle *d, uint32_t zone, uint32_t cpu)
+{
+    return (struct dk_pcp_set *)(void *)(d->pcp +
+                                         ((size_t)zone * d->nr_cpus + cpu) * d->set_bytes);
+}
+static inline dk_aword *dk_line(const struct deckle *d, uint32_t block)
+{
+    return d->lines + (size_t)block * DK_LINE_WORDS;
+}
+static inline uint32_t dk_cpu(const struct deckle *d)
+{
+    return d->host.cpu ? d->host.cpu(d->host.ctx) : 0;
+}
+/* The set whose counters this call should use: any CPU's is correct, its own is fast. */
+static inline struct dk_pcp_set *dk_stat_set(const struct deckle *d, uint32_t zone)
+{
+    uint32_t cpu = dk_cpu(d);
+    return dk_set(d, zone, cpu < d->nr_cpus ? cpu : cpu % d->nr_cpus);
+}
+
+/* section.c: pfn -> fi and back; false / DK_NONE when the pool has no such frame. Holes inside a
+ * section are found: their state byte says so. */
+bool dk_pfn_to_fi_slow(const struct deckle *d, uint64_t pfn, uint32_t *fi, uint32_t *zone);
+bool dk_fi_to_pfn_slow(const struct deckle *d, uint32_t fi, uint64_t *pfn);
+uint32_t dk_zone_of_block(const struct deckle *d, uint32_t block);
+
+DK_INLINE bool dk_pfn_to_fi(const struct deckle *d, uint64_t pfn, uint32_t *fi, uint32_t *zone)
+{
+    uint64_t rel = pfn - d->main_pfn;
+    if (dk_likely(rel < d->main_nr)) {
+        *fi = (uint32_t)rel + d->main_fi;
+        *zone = d->main_zone;
+        return true;
+    }
+    return dk_pfn_to_fi_slow(d, pfn, fi, zone);
+}
+
+DK_INLINE bool dk_fi_to_pfn(const struct deckle *d, uint32_t fi, uint64_t *pfn)
+{
+    uint32_t rel = fi - d->main_fi;
+    if (dk_likely(rel < d->main_nr)) {
+        *pfn = d->main_pfn + rel;
+        return true;
+    }
+    return dk_fi_to_pfn_slow(d, fi, pfn);
+}
+
+#endif
