@@ -1,19 +1,49 @@
 # SPDX-License-Identifier: MIT
 #
-# A thin front over CMake; everything it builds is in build/.
+# A thin front over CMake; everything that it builds is in $(BUILD). The first of these that is typed
+# on a fresh machine installs what is missing, see scripts/setup.
+#
+#   make            build            make test       the tests, under 10 minutes
+#   make run        replay a trace   make test-all   every compiler, sanitizer and machine here
+#   make bench      all benchmarks   make install    PREFIX=/usr/local DESTDIR=
+#   make clean      remove $(BUILD)  make uninstall  what make install wrote
+#
+# Variables: BUILD=build, JOBS, CMAKE_OPTIONS, TRACE (of make run), BENCH (arguments of make bench).
 
 BUILD ?= build
-JOBS ?= $(shell nproc 2>/dev/null || echo 1)
+PREFIX ?= /usr/local
+CMAKE_OPTIONS ?=
+export BUILD CMAKE_OPTIONS
 
-.PHONY: all test clean
-all: $(BUILD)/CMakeCache.txt
-	@cmake --build $(BUILD) --parallel $(JOBS)
+.SILENT:
+.PHONY: all setup run test test-all bench install uninstall clean
 
-$(BUILD)/CMakeCache.txt:
-	@cmake -S . -B $(BUILD)
+all: setup
+	scripts/build $(BUILD) $(CMAKE_OPTIONS)
 
-test: all
-	@cd $(BUILD) && ctest --output-on-failure -LE long
+setup:
+	scripts/setup
+
+run: all
+	scripts/run
+
+test: setup
+	scripts/test
+
+test-all: setup
+	scripts/test all
+
+bench: all
+	$(BUILD)/deckle bench $(BENCH)
+
+# The libraries' own names keep their folder: /usr/lib/x86_64-linux-gnu only for PREFIX=/usr.
+install: setup
+	scripts/build $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CMAKE_OPTIONS)
+	cmake --install $(BUILD)
+
+uninstall:
+	test -f $(BUILD)/install_manifest.txt || { echo "nothing was installed from $(BUILD)"; exit 2; }
+	while read -r file; do rm -f -- "$(DESTDIR)$$file"; done <$(BUILD)/install_manifest.txt
 
 clean:
-	@rm -rf $(BUILD)
+	rm -rf -- $(BUILD)

@@ -3,10 +3,17 @@
 # Options of the build, the compiler flags that follow from them, and deckle_glob().
 
 option(DECKLE_TESTS "Build the tests" ON)
-option(DECKLE_COMMAND "Build the command deckle (needs liblzma, zlib and cJSON)" ON)
+if(CMAKE_CROSSCOMPILING)
+    option(DECKLE_COMMAND "Build the command deckle (needs liblzma, zlib and cJSON)" OFF)
+else()
+    option(DECKLE_COMMAND "Build the command deckle (needs liblzma, zlib and cJSON)" ON)
+endif()
+option(DECKLE_INSTALL "Install rules, and the tests of what is installed" ON)
 option(DECKLE_WERROR "Treat warnings as errors" OFF)
 set(DECKLE_SANITIZE "" CACHE STRING "Sanitizers, e.g. address;undefined or thread")
 set(DECKLE_CMOCKA "auto" CACHE STRING "cmocka: auto, system or bundled (a subset for cross builds)")
+set(DECKLE_TEST_EFFORT 100 CACHE STRING "Percent of the usual work that tests do; less when slow")
+set(DECKLE_TEST_TIMEOUT_FACTOR 1 CACHE STRING "Time limits of the tests are multiplied by this")
 set(DECKLE_CORE_OPTIONS "" CACHE STRING "Further compiler options for src/base, src/core, src/policy")
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)

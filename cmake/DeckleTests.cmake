@@ -44,6 +44,8 @@ function(deckle_add_test group source)
         set(serial TRUE)
     endif()
 
+    math(EXPR timeout "${timeout} * ${DECKLE_TEST_TIMEOUT_FACTOR}")
+
     set(target test_${group}_${name})
     add_executable(${target} ${source})
     target_compile_options(${target} PRIVATE ${DECKLE_WARNINGS})
@@ -63,6 +65,7 @@ function(deckle_add_test group source)
         add_test(NAME ${test} COMMAND ${target})
         set_tests_properties(${test} PROPERTIES
             TIMEOUT ${timeout} LABELS "${labels}" RUN_SERIAL ${serial} SKIP_RETURN_CODE 77
-            ENVIRONMENT "DECKLE_TEST_PAGE_SHIFT=${shift}")
+            ENVIRONMENT
+            "DECKLE_TEST_PAGE_SHIFT=${shift};DECKLE_TEST_EFFORT=${DECKLE_TEST_EFFORT}")
     endforeach()
 endfunction()
