@@ -68,13 +68,10 @@ static inline dk_word dk_mask(unsigned n)
     return n >= DK_WORD_BITS ? ~(dk_word)0 : ((dk_word)1 << n) - 1;
 }
 
-/*
- * Of the set bits of w keep those that start an aligned run of 2^order set bits (order < log2 of the
- * word's bits): shift-and folds the run onto its first bit, the constant keeps aligned starts.
- */
-static inline dk_word dk_run_starts(dk_word w, unsigned order)
+/* Every 2^order-th bit, from bit 0; order <= log2 of the word's bits. */
+static inline dk_word dk_aligned_starts(unsigned order)
 {
-    static const uint64_t aligned[7] = {
+    static const uint64_t starts[7] = {
         ~0ull,
         0x5555555555555555ull,
         0x1111111111111111ull,
@@ -83,9 +80,18 @@ static inline dk_word dk_run_starts(dk_word w, unsigned order)
         0x0000000100000001ull,
         0x0000000000000001ull,
     };
+    return (dk_word)starts[order];
+}
+
+/*
+ * Of the set bits of w keep those that start an aligned run of 2^order set bits (order < log2 of the
+ * word's bits): shift-and folds the run onto its first bit, the constant keeps aligned starts.
+ */
+static inline dk_word dk_run_starts(dk_word w, unsigned order)
+{
     for (unsigned k = 0; k < order; k++)
         w &= w >> (1u << k);
-    return w & (dk_word)aligned[order];
+    return w & dk_aligned_starts(order);
 }
 
 static inline uint64_t dk_align_down(uint64_t v, uint64_t power)

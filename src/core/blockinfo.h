@@ -62,10 +62,11 @@ static inline dk_word dk_w_with_type(dk_word w, unsigned type)
 {
     return ((w & ~DK_W_TYPE_MASK) | (dk_word)type << DK_W_TYPE_SHIFT) + DK_W_VERSION_ONE;
 }
-/* A taker keeps n frames for itself. Needs dk_w_free(w) >= n. */
+/* A taker keeps n frames for itself. Needs dk_w_free(w) >= n >= 1. A run of order 9 exists only while
+ * nothing is used, so this is the one lowering that needs no scan. */
 static inline dk_word dk_w_reserve(dk_word w, unsigned n)
 {
-    return w + n;
+    return dk_w_run_code(w) ? w + n : dk_w_with_run_code(w + n, 1);
 }
 /* n frames come back whose bits are clear; run_code is that of the largest run around them. A block
  * that becomes empty gives up its owner: it is worth more as a huge block. */

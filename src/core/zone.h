@@ -70,8 +70,4 @@ bool dk_zone_isolate(struct deckle *d, struct dk_zone *zone, uint32_t block, boo
  * changed from fresh (0) to w by direct stores. */
 void dk_zone_init_block(struct deckle *d, struct dk_span *span, uint32_t block, dk_word w);
 
-/* Code (9 - order, 10 = none) of the largest aligned free run of a line, and frames used in it. */
-unsigned dk_line_run_code(const dk_aword *line);
-unsigned dk_line_used(const dk_aword *line);
-
 #endif

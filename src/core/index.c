@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The index: hierarchical bitmaps with DK_FANOUT children a word, O(log blocks) to set, clear and find.
+ *
+ * What a bit means. Leaf bit i of the tree of class c: block i may be of class c (its W decides). A bit
+ * above: the word below may show something. Bits may be set for nothing (a hint that costs time), but
+ * once the operation that changed W is finished, the bit of the block's class is set in the leaf and in
+ * every word above it. A group tree is the same with "all blocks of the group are free whole and of a
+ * cached type" in the place of the class.
+ *
+ * Setting (child changed to non-empty before, by a seq_cst operation). At every level, from the leaf to the
+ * root: read the word; if the bit is set and CLEARING is not, go up; else CAS {bit set, CLEARING off,
+ * version + 1}. The walk goes on to the root even if the bit was set already: whoever set it may be
+ * stopped half-way.
+ *
+ * Clearing. CAS the word to {CLEARING, version + 1}; then read the child; only if it is empty CAS exactly
+ * that word to {bit off, CLEARING off}. If the word is empty now, go on one level up.
+ *
+ * Why a set is never lost. The setter changes the child, then loads the word; the clearer marks the word,
+ * then loads the child; all four are seq_cst, so either the clearer sees the child and gives up, or the
+ * setter sees the mark (or a later word) and its CAS changes the word, so that the clearer's last CAS
+ * fails. A mark that stays behind (clearer stopped, child found non-empty) costs the next setter one CAS.
+ * The version makes two marks differ: without it a clearer that slept through "set, cleared by another,
+ * marked by a third" would hit the third one's mark and hide what was set in between.
+ *
+ * Rule 6. The version of a word advances whenever one of its bits goes from clear to set. All words that
+ * bound a search read empty, twice, with the same versions: nothing was shown at any instant between.
+ *
+ * Polarity. Trees that must show a fresh, untouched span (class 0: Movable, order 9, and the groups) keep
+ * their child bits inverted, so that zeroed memory means "everything is there".
+ *
+ * Layout of a span's words: all roots side by side (one look at a failure reads a few lines), then per
+ * tree the lower levels, leaves first.
+ */
+#include "core/index.h"
+
+#define CLEAR_TRIES 4u
+
+struct tree {
+    dk_aword *level[DK_MAX_LEVELS]; /* 0 = leaves */
+    uint32_t count[DK_MAX_LEVELS];  /* children at each level */
+    dk_word invert;                 /* all child bits, or none */
+    uint32_t items;
+    uint32_t levels;
+    uint32_t id;
+};
+
+static bool is_group(uint32_t tree)
+{
+    return tree >= DK_GROUP_BASE;
+}
+static unsigned group_shift(uint32_t tree)
+{
+    return tree - DK_GROUP_BASE + 1;
+}
+
+uint32_t dk_index_items(const struct dk_span *span, uint32_t tree)
+{
+    if (!is_group(tree))
+        return span->nr_blocks;
+    unsigned j = group_shift(tree);
+    return ((span->first_block + span->nr_blocks - 1) >> j) - (span->first_block >> j) + 1;
+}
+
+static uint32_t words_above(uint32_t items)
+{
+    return (uint32_t)(((uint64_t)items + DK_FANOUT - 1) >> DK_FANOUT_SHIFT);
+}
+
+/* Words of a tree below its root. */
+static uint64_t lower_words(uint32_t items)
+{
+    uint64_t sum = 0;
+    for (items = words_above(items); items > 1; items = words_above(items))
+        sum += items;
+    return sum;
+}
+
+uint64_t dk_index_words(uint32_t nr_blocks, uint32_t nr_trees)
+{
+    uint64_t sum = nr_trees + DK_GROUP_BASE * lower_words(nr_blocks);
+    for (uint32_t t = DK_GROUP_BASE; t < nr_trees; t++)
+        sum += lower_words((nr_blocks >> group_shift(t)) + 2);
+    return sum;
+}
+
+static struct tree open_tree(const struct deckle *d, const struct dk_span *span, uint32_t id)
+{
+    struct tree t = {.id = id, .items = dk_index_items(span, id)};
+    t.invert = id == 0 || is_group(id) ? DK_IX_CHILDREN : 0;
+    dk_aword *base = d->index + span->index_word;
+    dk_aword *lower = base + span->tree_word[id];
+    uint32_t n = t.items;
+    for (; words_above(n) > 1; n = words_above(n)) {
+        t.count[t.levels] = n;
+        t.level[t.levels++] = lower;
+        lower += words_above(n);
+    }
+    t.count[t.levels] = n;
+    t.level[t.levels++] = base + id;
+    return t;
+}
+
+static dk_word children(const struct tree *t, dk_word w)
+{
+    return (w ^ t->invert) & DK_IX_CHILDREN;
+}
+
+static bool group_is_free(const struct deckle *d, const struct dk_span *span, uint32_t tree,
+                          uint32_t item)
+{
+    unsigned j = group_shift(tree);
+    uint32_t first = ((span->first_block >> j) + item) << j;
+    if (first < span->first_block || (1u << j) > span->nr_blocks ||
+        first - span->first_block > span->nr_blocks - (1u << j))
+        return false;
+    for (uint32_t b = first; b < first + (1u << j); b++)
+        if (!dk_w_is_groupable(dk_load_seq(&d->words[b])))
+            return false;
+    return true;
+}
+
+/* Is the item what the tree says? The child of a leaf bit. */
+static bool item_is(const struct deckle *d, const struct dk_span *span, uint32_t tree, uint32_t item)
+{
+    if (is_group(tree))
+        return group_is_free(d, span, tree, item);
+    return dk_w_class(dk_load_seq(&d->words[span->first_block + item])) == tree;
+}
+
+static void set_item(const struct tree *t, uint32_t item)
+{
+    for (uint32_t l = 0; l < t->levels; l++) {
+        dk_aword *word = &t->level[l][item >> DK_FANOUT_SHIFT];
+        dk_word bit = (dk_word)1 << (item & (DK_FANOUT - 1));
+        dk_word w = dk_load_seq(word);
+        while (!(children(t, w) & bit) || (w & DK_IX_CLEARING)) {
+            dk_word shown = t->invert ? w & ~bit : w | bit;
+            if (dk_cas(word, &w, (shown & ~DK_IX_CLEARING) + DK_IX_VERSION))
+                break;
+        }
+        item >>= DK_FANOUT_SHIFT;
+    }
+}
+
+/* Clear the bit of child `item` of level l if the child is empty; true if the word is empty after. */
+static bool clear_at(const struct deckle *d, const struct dk_span *span, const struct tree *t,
+                     uint32_t l, uint32_t item)
+{
+    dk_aword *word = &t->level[l][item >> DK_FANOUT_SHIFT];
+    dk_word bit = (dk_word)1 << (item & (DK_FANOUT - 1));
+    for (unsigned tries = 0; tries < CLEAR_TRIES; tries++) {
+        dk_word w = dk_load_seq(word);
+        if (!(children(t, w) & bit))
+            return false;
+        dk_word marked = (w | DK_IX_CLEARING) + DK_IX_VERSION;
+        if (!dk_cas(word, &w, marked))
+            continue;
+        bool full = l ? children(t, dk_load_seq(&t->level[l - 1][item])) != 0
+                      : item_is(d, span, t->id, item);
+        if (full)
+            return false;
+        dk_word hidden = (t->invert ? marked | bit : marked & ~bit) & ~DK_IX_CLEARING;
+        if (dk_cas(word, &marked, hidden))
+            return children(t, hidden) == 0;
+    }
+    return false;
+}
+
+static void clear_item(const struct deckle *d, const struct dk_span *span, const struct tree *t,
+                       uint32_t item)
+{
+    for (uint32_t l = 0; l < t->levels && clear_at(d, span, t, l, item); l++)
+        item >>= DK_FANOUT_SHIFT;
+}
+
+static void move_groups(struct deckle *d, const struct dk_span *span, uint32_t block, bool free_now)
+{
+    for (uint32_t id = DK_GROUP_BASE; id < d->sb->nr_trees; id++) {
+        unsigned j = group_shift(id);
+        uint32_t item = (block >> j) - (span->first_block >> j);
+        struct tree t = open_tree(d, span, id);
+        if (free_now) {
+            if (!group_is_free(d, span, id, item))
+                return;
+            set_item(&t, item);
+        } else {
+            clear_item(d, span, &t, item);
+        }
+    }
+}
+
+void dk_index_move(struct deckle *d, const struct dk_span *span, uint32_t block, dk_word from,
+                   dk_word to)
+{
+    uint32_t hide = dk_w_class(from), show = dk_w_class(to);
+    bool was_group = dk_w_is_groupable(from), is_group_now = dk_w_is_groupable(to);
+    if (hide != show) {
+        uint32_t item = block - span->first_block;
+        if (show != DK_NONE) {
+            struct tree t = open_tree(d, span, show);
+            set_item(&t, item);
+        }
+        if (hide != DK_NONE) {
+            struct tree t = open_tree(d, span, hide);
+            clear_item(d, span, &t, item);
+        }
+    }
+    if (was_group != is_group_now)
+        move_groups(d, span, block, is_group_now);
+}
+
+void dk_index_repair(struct deckle *d, const struct dk_span *span, uint32_t tree, uint32_t item)
+{
+    struct tree t = open_tree(d, span, tree);
+    if (!is_group(tree)) {
+        uint32_t now = dk_w_class(dk_load_seq(&d->words[span->first_block + item]));
+        if (now == tree)
+            return;
+        if (now != DK_NONE) {
+            struct tree right = open_tree(d, span, now);
+            set_item(&right, item);
+        }
+    }
+    clear_item(d, span, &t, item);
+}
+
+/*
+ * Walk up from the leaf of `start` until a word shows something at or after the position, then down to
+ * the first item. `p` is a child number of level l and never moves back, so the walk ends.
+ */
+uint32_t dk_index_find(struct deckle *d, const struct dk_span *span, uint32_t tree, uint32_t start,
+                       uint32_t limit)
+{
+    struct tree t = open_tree(d, span, tree);
+    if (limit > t.items)
+        limit = t.items;
+    uint32_t l = 0;
+    uint64_t p = start;
+    bool descended = false;
+    while (p << (DK_FANOUT_SHIFT * l) < limit) {
+        dk_aword *word = &t.level[l][p >> DK_FANOUT_SHIFT];
+        unsigned within = (unsigned)p & (DK_FANOUT - 1);
+        dk_word shown = children(&t, dk_load_acquire(word)) & ~dk_mask(within);
+        if (shown) {
+            p = (p - within) + dk_ctz(shown);
+            if (l == 0)
+                return p < limit ? (uint32_t)p : DK_NONE;
+            p <<= DK_FANOUT_SHIFT;
+            l--;
+            descended = true;
+            continue;
+        }
+        uint32_t child = (uint32_t)(p >> DK_FANOUT_SHIFT);
+        if (++l == t.levels)
+            return DK_NONE;
+        if (descended && !within && clear_at(d, span, &t, l, child)) {
+            uint32_t up = child >> DK_FANOUT_SHIFT;
+            for (uint32_t k = l + 1; k < t.levels && clear_at(d, span, &t, k, up); k++)
+                up >>= DK_FANOUT_SHIFT;
+        }
+        p = (uint64_t)child + 1;
+        if (p >= t.count[l])
+            return DK_NONE;
+        /* The next child may begin another word, whose own parent has not been asked: ask it. */
+        while (l + 1 < t.levels && !(p & (DK_FANOUT - 1))) {
+            p >>= DK_FANOUT_SHIFT;
+            l++;
+        }
+    }
+    return DK_NONE;
+}
+
+bool dk_index_empty(const struct deckle *d, const struct dk_span *span, uint32_t tree,
+                    uint32_t limit, uint64_t *version)
+{
+    struct tree t = open_tree(d, span, tree);
+    for (uint32_t l = t.levels; l-- > 0;) {
+        /* The root alone, or the words on the way to the limit, left of it. */
+        bool all = limit >= t.items;
+        uint32_t edge = all ? 0 : limit >> (DK_FANOUT_SHIFT * l);
+        dk_word w = dk_load_seq(&t.level[l][edge >> DK_FANOUT_SHIFT]);
+        *version += w / DK_IX_VERSION;
+        dk_word below = all ? DK_IX_CHILDREN : dk_mask(edge & (DK_FANOUT - 1));
+        if (children(&t, w) & below)
+            return false;
+        if (all)
+            return true;
+    }
+    return true;
+}
+
+bool dk_index_has(const struct deckle *d, const struct dk_span *span, uint32_t tree, uint32_t item)
+{
+    struct tree t = open_tree(d, span, tree);
+    for (uint32_t l = 0; l < t.levels; l++) {
+        dk_word w = dk_load_seq(&t.level[l][item >> DK_FANOUT_SHIFT]);
+        if (!(children(&t, w) >> (item & (DK_FANOUT - 1)) & 1))
+            return false;
+        item >>= DK_FANOUT_SHIFT;
+    }
+    return true;
+}
+
+/* In an inverted tree the children that do not exist must be written as hidden. */
+static void hide_tail(const struct tree *t)
+{
+    uint32_t n = t->items;
+    for (uint32_t l = 0; l < t->levels; l++) {
+        unsigned used = n & (DK_FANOUT - 1);
+        if (used && t->invert)
+            dk_store_relaxed(&t->level[l][n >> DK_FANOUT_SHIFT], DK_IX_CHILDREN & ~dk_mask(used));
+        n = words_above(n);
+    }
+}
+
+void dk_index_init_span(struct deckle *d, struct dk_span *span)
+{
+    uint64_t next = d->sb->nr_trees;
+    uint32_t n = span->nr_blocks;
+    span->levels = 0;
+    do {
+        n = words_above(n);
+        span->level_words[span->levels++] = n;
+    } while (n > 1);
+    for (uint32_t id = 0; id < d->sb->nr_trees; id++) {
+        span->tree_word[id] = (uint32_t)next;
+        next += lower_words(dk_index_items(span, id));
+    }
+    span->index_words = next;
+    for (uint32_t id = 0; id < d->sb->nr_trees; id++) {
+        struct tree t = open_tree(d, span, id);
+        hide_tail(&t);
+        if (!is_group(id))
+            continue;
+        /* Groups that the ends of the span cut are no groups. */
+        if (!group_is_free(d, span, id, 0))
+            clear_item(d, span, &t, 0);
+        if (t.items > 1 && !group_is_free(d, span, id, t.items - 1))
+            clear_item(d, span, &t, t.items - 1);
+    }
+}
