@@ -67,19 +67,17 @@ struct directive {
     char conversion;
 };
 
-/* Digits, or '*' and the next argument; a negative argument counts as none, as nobody here needs it. */
-static const char *parse_number(const char *format, va_list *args, size_t *out)
+/* Digits, or '*' and the next argument. */
+static const char *parse_number(const char *format, va_list *args, int *out)
 {
-    size_t n = 0;
+    int n = 0;
 
     if (*format == '*') {
-        int argument = va_arg(*args, int);
-
-        *out = argument > 0 ? (size_t)argument : 0;
+        *out = va_arg(*args, int);
         return format + 1;
     }
-    for (; *format >= '0' && *format <= '9'; format++)
-        n = n * 10 + (size_t)(*format - '0');
+    for (; *format >= '0' && *format <= '9' && n < 1000; format++)
+        n = n * 10 + (*format - '0');
     *out = n;
     return format;
 }
@@ -87,15 +85,20 @@ static const char *parse_number(const char *format, va_list *args, size_t *out)
 /* What follows a '%'. Returns the first character after the directive. */
 static const char *parse_directive(const char *format, va_list *args, struct directive *d)
 {
+    int number;
+
     *d = (struct directive){.size = 'i'};
     for (; *format == '-' || *format == '0'; format++) {
         d->left |= *format == '-';
         d->zeros |= *format == '0';
     }
-    format = parse_number(format, args, &d->width);
+    format = parse_number(format, args, &number);
+    d->left |= number < 0;
+    d->width = number < 0 ? (size_t)-number : (size_t)number;
     if (*format == '.') {
-        d->has_precision = true;
-        format = parse_number(format + 1, args, &d->precision);
+        format = parse_number(format + 1, args, &number);
+        d->has_precision = number >= 0;
+        d->precision = d->has_precision ? (size_t)number : 0;
     }
     if (*format == 'z') {
         d->size = 'z';
@@ -165,12 +168,12 @@ static void put_unsigned(struct dk_text *t, const struct directive *d, bool nega
     char digits[20]; /* of 2^64 - 1 */
     size_t n = 0;
 
-    do {
+    while (value || (n == 0 && !(d->has_precision && d->precision == 0))) {
         uint64_t digit;
 
         value = dk_divmod64(value, base, &digit);
         digits[n++] = "0123456789abcdef"[digit];
-    } while (value);
+    }
     put_number(t, d, negative, digits, n);
 }
 
@@ -189,42 +192,38 @@ static void put_string(struct dk_text *t, const struct directive *d, const char 
         put_repeated(t, ' ', padding);
 }
 
-void dk_text_printf(struct dk_text *t, const char *format, ...)
+/* Print the argument of d; false if there is no such conversion. */
+static bool put_directive(struct dk_text *t, const struct directive *d, va_list *args)
 {
-    va_list args;
-
-    va_start(args, format);
-    dk_text_vprintf(t, format, args);
-    va_end(args);
-}
-
-static void put_directive(struct dk_text *t, const struct directive *d, va_list *args)
-{
+    struct directive one = {
+        .left = d->left, .width = d->width, .has_precision = true, .precision = 1};
     int64_t value;
     char c;
 
     switch (d->conversion) {
+    case '%':
+        put_char(t, '%');
+        return true;
     case 'c':
         c = (char)va_arg(*args, int);
-        put_string(t, &(struct directive){.left = d->left, .width = d->width, .has_precision = true,
-                                          .precision = 1}, &c);
-        break;
+        put_string(t, &one, &c);
+        return true;
     case 's':
         put_string(t, d, va_arg(*args, const char *));
-        break;
+        return true;
     case 'd':
     case 'i':
         value = signed_argument(args, d->size);
-        put_unsigned(t, d, value < 0, value < 0 ? -(uint64_t)value : (uint64_t)value, 10);
-        break;
+        put_unsigned(t, d, value < 0, value < 0 ? 0 - (uint64_t)value : (uint64_t)value, 10);
+        return true;
     case 'u':
         put_unsigned(t, d, false, unsigned_argument(args, d->size), 10);
-        break;
+        return true;
     case 'x':
         put_unsigned(t, d, false, unsigned_argument(args, d->size), 16);
-        break;
+        return true;
     default:
-        break;
+        return false;
     }
 }
 
@@ -242,13 +241,17 @@ void dk_text_vprintf(struct dk_text *t, const char *format, va_list args)
             continue;
         }
         format = parse_directive(format + 1, &rest, &d);
-        if (d.conversion == 'c' || d.conversion == 's' || d.conversion == 'd' ||
-            d.conversion == 'i' || d.conversion == 'u' || d.conversion == 'x')
-            put_directive(t, &d, &rest);
-        else if (d.conversion == '%')
-            put_char(t, '%');
-        else
+        if (!put_directive(t, &d, &rest))
             dk_text_put(t, start, (size_t)(format - start));
     }
     va_end(rest);
+}
+
+void dk_text_printf(struct dk_text *t, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    dk_text_vprintf(t, format, args);
+    va_end(args);
 }

@@ -2,15 +2,16 @@
 /*
  * Text without libc: the part of printf that statistics and reports need.
  *
- * A dk_text is a buffer of the caller, with or without somebody behind it. With an emit function the
- * buffer is handed on each time it is full and by dk_text_end(), so text of any length needs only the
- * caller's few bytes. Without one the buffer keeps the beginning of the text, NUL-terminated after
- * every call, and `lost` counts what did not fit.
+ * A dk_text is a buffer of the caller, with or without somebody behind it. With an emit function
+ * the buffer is handed on each time it is full and by dk_text_end(), so text of any length needs
+ * only the caller's few bytes. Without one the buffer keeps the beginning of the text,
+ * NUL-terminated after every call, and `lost` counts what did not fit.
  *
- * Directives: %% %c %s %d %i %u %x, with the flags '-' and '0', a width and a precision as digits or
- * '*' (precision: longest part of a %s to print, fewest digits of a number), and the sizes l, ll and z.
- * The compiler checks the arguments as for printf. Anything else in a format is printed as it stands
- * and takes no argument.
+ * Directives: %% %c %s %d %i %u %x, with the flags '-' and '0', a width and a precision as digits
+ * or
+ * '*' (precision: longest part of a %s to print, fewest digits of a number), and the sizes l, ll
+ * and z. The compiler checks the arguments as for printf. Anything else in a format is printed as
+ * it stands and takes no argument.
  *
  * No allocation, no global, about 200 bytes of stack; linear in the text.
  */
