@@ -14,10 +14,15 @@
  *   pfn      what the user says; 64 bits, sparse.
  *   fi       frame index, 32 bits: position of the frame in the per-frame arrays.
  *   block    fi >> 9: pageblock number, position in the per-block arrays.
- * A *section* maps a contiguous stretch of pfns, whole pageblocks of one zone, to frame indexes: fi and
- * pfn differ by a constant and agree modulo 2^max_order, so alignment may be tested on either. A *span*
- * is a stretch of block numbers of one zone with an index of its own: all sections of a zone that were
- * brought online together. Frames of a section that no range covers are holes: their bits are set.
+ * A *section* maps a contiguous stretch of pfns of one zone to frame indexes: fi and pfn differ by a
+ * constant and agree modulo 2^max_order, so alignment may be tested on either. It begins and ends with
+ * a frame of a range; ranges of a zone that were brought online together are one section where they
+ * touch or share a pageblock. No two sections contain the same pfn, and the groups of 2^(max_order-9)
+ * blocks that a section touches are its own: blocks of them outside the section are OFFLINE, frames of
+ * its first and last block outside it are holes (bits set, state HOLE), and so are gaps inside it.
+ * A *span* is a stretch of whole groups of one zone with an index of its own. It is made by the online
+ * that needed it and stays with its zone for ever: memory that is removed leaves OFFLINE blocks, which
+ * later memory of the same zone uses again.
  *
  * All-zero metadata means fresh, free, Movable and online, so bringing memory online writes only the
  * edges. Sizes: 1 byte of state a frame, 1/8 byte of bits, 8/512 of W, 21/512 of index.
@@ -107,26 +112,61 @@ struct dk_pcp_set {
 
 /* ---- tables in the metadata ---------------------------------------------------------------- */
 
-/* An added range, kept as the user said it (after division at zone limits). */
+/* A pfn that set-up writes and anybody reads: in words, so that no machine needs wider atomics. Halves
+ * may be read from different values; who cannot bear that has a version to compare (sections). */
+struct dk_pfn {
+    dk_aword word[64 / DK_WORD_BITS];
+};
+
+static inline uint64_t dk_pfn_load(const struct dk_pfn *p)
+{
+#if DK_WORD_BITS == 64
+    return dk_load_acquire(&p->word[0]);
+#else
+    uint64_t high = dk_load_acquire(&p->word[1]);
+    return high << 32 | dk_load_acquire(&p->word[0]);
+#endif
+}
+static inline void dk_pfn_store(struct dk_pfn *p, uint64_t pfn)
+{
+    dk_store_release(&p->word[0], (dk_word)pfn);
+#if DK_WORD_BITS == 32
+    dk_store_release(&p->word[1], (dk_word)(pfn >> 32));
+#endif
+}
+
+/* An added range, kept as the user said it (after division at zone limits); sorted by pfn. Only set-up
+ * reads and writes ranges and reservations. */
 struct dk_range {
     uint64_t pfn, nr;
     uint32_t zone;    /* zone number */
     uint32_t flags;   /* DECKLE_RANGE_… */
-    uint32_t section; /* DK_NONE until online */
     uint32_t online;
+    uint32_t pad;
 };
 
+/* Sorted by pfn, neither overlapping nor touching. Frames outside all ranges are allowed. */
 struct dk_reservation {
     uint64_t pfn, nr;
 };
 
-/* Whole pageblocks; pfn + bias == fi (modulo 2^64). Never changes while its frames are online. */
+/* A slot of the section table (section.c). Its fields change only while `version` is odd; an odd version
+ * that stands still is a slot without section. */
 struct dk_section {
-    uint64_t pfn;         /* multiple of 512 */
-    uint32_t nr_blocks;
-    uint32_t first_block;
-    uint32_t zone;
-    uint32_t span;
+    dk_a32 version;
+    dk_a32 first_fi;
+    struct dk_pfn pfn;
+    dk_a32 last;          /* frames - 1 */
+    dk_a32 zone;
+    dk_a32 span;
+    dk_a32 flags;         /* DECKLE_RANGE_ZEROED if it holds for all of it */
+};
+
+/* The same sections sorted by pfn and by frame index, to search in: hints, the slot decides. */
+struct dk_section_key {
+    struct dk_pfn key;
+    dk_a32 slot;
+    uint32_t pad;
 };
 
 struct dk_span {
@@ -135,8 +175,8 @@ struct dk_span {
     uint32_t nr_blocks;
     uint32_t levels;                       /* 1 … DK_MAX_LEVELS */
     uint32_t level_words[DK_MAX_LEVELS];   /* words of one block tree at each level, 0 = leaves */
-    uint32_t next_in_zone;                 /* span number + 1 */
-    uint32_t online;
+    dk_a32 next_in_zone;                   /* span number + 1; 0 = last */
+    uint32_t pad;
     uint64_t index_word;                   /* first word of the span's trees in the index array */
     uint64_t index_words;
     uint32_t tree_word[DK_MAX_TREES];      /* first word of a tree, relative to index_word */
@@ -145,16 +185,17 @@ struct dk_span {
 struct dk_zone {
     uint32_t node;
     uint32_t type;       /* enum deckle_zone_type */
-    dk_a32 first_span;   /* span number + 1; 0 = unpopulated */
+    dk_a32 first_span;   /* span number + 1; 0 = never had memory */
     uint32_t number;
-    uint64_t start_pfn, end_pfn;
-    uint64_t present, managed, reserved, cma; /* frames; written by set-up only */
+    struct dk_pfn start_pfn, end_pfn;         /* first frame, and the one after the last; 0, 0 = none */
+    dk_aword present, managed, reserved, cma; /* frames; written by set-up only; present 0 = unpopulated */
     dk_aword min, low, high, promo;           /* frames */
     dk_aword boost;
     dk_aword lowmem_reserve[DECKLE_NR_ZONE_TYPES];
+    dk_aword total_reserve;                   /* largest lowmem_reserve + high, at most managed */
     dk_aword stat_threshold;                  /* |free_delta| folded above it */
-    uint64_t drift_mark;                      /* below it sum the deltas */
-    uint32_t batch, high_min, high_max;       /* frames; policy/pcp_size.h */
+    dk_aword drift_mark;                      /* below it sum the deltas; 0 = never */
+    dk_a32 batch, high_min, high_max;         /* frames; policy/pcp_size.h */
     dk_a32 stopped;                           /* isolations that keep the caches of the zone closed */
     _Alignas(64) dk_aword free;               /* frames free, without the per-CPU deltas */
     dk_aword free_cma, free_highatomic, free_isolated;
@@ -162,7 +203,8 @@ struct dk_zone {
     dk_counter claims, steals, splits;
 };
 
-/* A zonelist: zone numbers, best first. Zone type and node are in the zone. */
+/* A zonelist: zone numbers, best first. Zone type and node are in the zone. There are two copies of all
+ * lists; bit 0 of the superblock's zonelist_epoch says which is current (zonelist.h). */
 struct dk_zonelist {
     dk_a32 nr;
     dk_a32 zone[DECKLE_MAX_ZONES];
@@ -179,10 +221,14 @@ struct dk_superblock {
     uint32_t nr_trees;
     uint32_t pcp_capacity;    /* entries of an order-0 list */
     uint32_t max_blocks, max_ranges, max_reservations, max_sections, max_spans, max_zones;
-    uint32_t nr_ranges, nr_reservations, nr_spans;
-    dk_a32 nr_sections;       /* entries in use in the sorted table below */
+    uint32_t nr_ranges, nr_reservations;
+    uint32_t nr_zones;        /* all are made with the pool; == max_zones */
+    dk_a32 nr_spans;
+    dk_a32 nr_sections;       /* live sections == entries of the sorted keys */
     dk_a32 section_epoch;     /* odd while the section table changes */
-    dk_a32 nr_zones;
+    dk_a32 zonelist_epoch;    /* times the zonelists were rebuilt */
+    uint32_t next_block;      /* blocks from here on were never in a span */
+    uint64_t next_index_word; /* index words from here on belong to no span */
     uint32_t watermark_scale_factor;
     uint32_t no_watermarks;
     uint64_t min_free_kbytes; /* as configured, 0 = formula */
@@ -190,7 +236,8 @@ struct dk_superblock {
     uint64_t index_capacity;  /* words */
     uint64_t slot_bytes;      /* bytes of one cache set, slots included */
     /* offsets from the superblock */
-    uint64_t ranges, reservations, sections, spans, zones, zonelists, distances, cpu_nodes;
+    uint64_t ranges, reservations, sections, by_pfn, by_fi, spans, zones, zonelists, distances,
+        cpu_nodes;
     uint64_t pcp, words, lines, index, state, descriptors, owners;
     uint32_t zone_of[DECKLE_MAX_NODES][DECKLE_NR_ZONE_TYPES]; /* zone number + 1, 0 = none */
     /* what has been counted for the whole pool */
@@ -205,8 +252,10 @@ struct dk_superblock {
 struct deckle {
     /* What one allocation and one free read. */
     dk_a8 *state;             /* state byte of frame fi */
-    uint64_t main_pfn;        /* the largest section: first pfn, frames, first fi, zone */
-    uint64_t main_nr;
+    /* The largest section of the first online: first pfn, frames, first fi, zone. All but main_nr are
+     * written before main_nr is first set and never again. */
+    uint64_t main_pfn;
+    dk_aword main_nr;
     uint32_t main_fi;
     uint32_t main_zone;
     unsigned char *pcp;       /* cache set of (zone, cpu): pcp + (zone * nr_cpus + cpu) * set_bytes */
@@ -216,7 +265,8 @@ struct deckle {
     dk_a32 slow;              /* DK_SLOW_…: anything here sends requests past the fast path */
     uint32_t kind;            /* enum dk_pcp_kind */
     uint32_t max_order;
-    uint32_t fast_zone[DECKLE_NR_ZONE_TYPES]; /* preferred zone on a one-node pool, or DK_NONE */
+    dk_a32 fast_zone[DECKLE_NR_ZONE_TYPES];   /* preferred zone by highest zone type on a one-node pool,
+                                               * or DK_NONE */
     uint32_t slot_off[DK_PCP_LISTS];          /* bytes from the set to the list's first slot */
     uint32_t slot_cap[DK_PCP_LISTS];          /* entries */
     /* The rest. */
@@ -229,9 +279,10 @@ struct deckle {
     struct dk_range *ranges;
     struct dk_reservation *reservations;
     struct dk_section *sections;
+    struct dk_section_key *by_pfn, *by_fi;
     struct dk_span *spans;
     struct dk_zone *zones;
-    struct dk_zonelist *zonelists; /* [node][0 = fallback, 1 = nofallback] */
+    struct dk_zonelist *zonelists; /* [copy][node][0 = fallback, 1 = nofallback] */
     const uint8_t *distances;
     const uint8_t *cpu_nodes;
     struct deckle_host host;
@@ -295,16 +346,17 @@ static inline struct dk_pcp_set *dk_stat_set(const struct deckle *d, uint32_t zo
     return dk_set(d, zone, cpu < d->nr_cpus ? cpu : cpu % d->nr_cpus);
 }
 
-/* section.c: pfn -> fi and back; false / DK_NONE when the pool has no such frame. Holes inside a
- * section are found: their state byte says so. */
+/* section.c: pfn -> fi and back; false / DK_NONE when the pool has no such frame. Gaps inside a section
+ * are found: their state byte says HOLE. */
 bool dk_pfn_to_fi_slow(const struct deckle *d, uint64_t pfn, uint32_t *fi, uint32_t *zone);
 bool dk_fi_to_pfn_slow(const struct deckle *d, uint32_t fi, uint64_t *pfn);
 uint32_t dk_zone_of_block(const struct deckle *d, uint32_t block);
 
 DK_INLINE bool dk_pfn_to_fi(const struct deckle *d, uint64_t pfn, uint32_t *fi, uint32_t *zone)
 {
+    dk_word nr = dk_load_acquire(&d->main_nr);
     uint64_t rel = pfn - d->main_pfn;
-    if (dk_likely(rel < d->main_nr)) {
+    if (dk_likely(rel < nr)) {
         *fi = (uint32_t)rel + d->main_fi;
         *zone = d->main_zone;
         return true;
@@ -314,8 +366,9 @@ DK_INLINE bool dk_pfn_to_fi(const struct deckle *d, uint64_t pfn, uint32_t *fi, 
 
 DK_INLINE bool dk_fi_to_pfn(const struct deckle *d, uint32_t fi, uint64_t *pfn)
 {
+    dk_word nr = dk_load_acquire(&d->main_nr);
     uint32_t rel = fi - d->main_fi;
-    if (dk_likely(rel < d->main_nr)) {
+    if (dk_likely(rel < nr)) {
         *pfn = d->main_pfn + rel;
         return true;
     }
