@@ -27,7 +27,6 @@ typedef uint32_t dk_word;
 #define DK_WORD_BITS 32u
 _Static_assert(ATOMIC_INT_LOCK_FREE == 2, "32-bit atomics must be lock-free");
 #endif
-_Static_assert(ATOMIC_CHAR_LOCK_FREE == 2, "8-bit atomics must be lock-free");
 
 typedef _Atomic dk_word dk_aword;
 typedef _Atomic uint32_t dk_a32;
@@ -39,7 +38,7 @@ enum dk_point { DK_POINT_LOAD, DK_POINT_STORE, DK_POINT_RMW, DK_POINT_FENCE, DK_
 #define DK_SIM_POINT(address, kind) ((void)(address))
 #endif
 
-#define DK_DEFINE_ATOMIC(name, atype, type)                                                        \
+#define DK_DEFINE_ATOMIC_ACCESS(name, atype, type)                                                 \
     static inline type dk_##name##load_relaxed(const atype *p)                                     \
     {                                                                                              \
         DK_SIM_POINT(p, DK_POINT_LOAD);                                                            \
@@ -64,7 +63,9 @@ enum dk_point { DK_POINT_LOAD, DK_POINT_STORE, DK_POINT_RMW, DK_POINT_FENCE, DK_
     {                                                                                              \
         DK_SIM_POINT(p, DK_POINT_STORE);                                                           \
         atomic_store_explicit(p, v, memory_order_release);                                         \
-    }                                                                                              \
+    }
+
+#define DK_DEFINE_ATOMIC_UPDATE(name, atype, type)                                                 \
     static inline type dk_##name##exchange(atype *p, type v)                                       \
     {                                                                                              \
         DK_SIM_POINT(p, DK_POINT_RMW);                                                             \
@@ -92,9 +93,62 @@ enum dk_point { DK_POINT_LOAD, DK_POINT_STORE, DK_POINT_RMW, DK_POINT_FENCE, DK_
         return atomic_fetch_add_explicit(p, v, memory_order_relaxed);                              \
     }
 
-DK_DEFINE_ATOMIC(, dk_aword, dk_word)
-DK_DEFINE_ATOMIC(a32_, dk_a32, uint32_t)
-DK_DEFINE_ATOMIC(a8_, dk_a8, uint8_t)
+DK_DEFINE_ATOMIC_ACCESS(, dk_aword, dk_word)
+DK_DEFINE_ATOMIC_UPDATE(, dk_aword, dk_word)
+DK_DEFINE_ATOMIC_ACCESS(a32_, dk_a32, uint32_t)
+DK_DEFINE_ATOMIC_UPDATE(a32_, dk_a32, uint32_t)
+DK_DEFINE_ATOMIC_ACCESS(a8_, dk_a8, uint8_t)
+
+#if ATOMIC_CHAR_LOCK_FREE == 2 && !defined(DK_BYTES_BY_CAS)
+DK_DEFINE_ATOMIC_UPDATE(a8_, dk_a8, uint8_t)
+#else
+/*
+ * Machines without byte updates (RISC-V before Zabha, where the compiler would call libatomic): a CAS
+ * on the 32-bit word around the byte. It rewrites the neighbours with their own values, so it is atomic
+ * for them too; it repeats only when one of them changed meanwhile. Byte arrays start and end on
+ * 4-byte boundaries. DK_BYTES_BY_CAS forces this form where the test of it runs.
+ */
+typedef _Atomic uint32_t __attribute__((may_alias)) dk_a32_around;
+
+static inline bool dk_a8_cas(dk_a8 *p, uint8_t *expected, uint8_t desired)
+{
+    dk_a32_around *word = (dk_a32_around *)((uintptr_t)p & ~(uintptr_t)3);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    unsigned shift = 24u - 8u * (unsigned)((uintptr_t)p & 3u);
+#else
+    unsigned shift = 8u * (unsigned)((uintptr_t)p & 3u);
+#endif
+    uint32_t old;
+
+    DK_SIM_POINT(p, DK_POINT_RMW);
+    old = atomic_load_explicit(word, memory_order_seq_cst);
+    for (;;) {
+        uint8_t now = (uint8_t)(old >> shift);
+        uint32_t changed = (old & ~((uint32_t)0xff << shift)) | (uint32_t)desired << shift;
+
+        if (now != *expected) {
+            *expected = now;
+            return false;
+        }
+        if (atomic_compare_exchange_weak_explicit(word, &old, changed, memory_order_seq_cst,
+                                                  memory_order_seq_cst))
+            return true;
+    }
+}
+
+#define DK_DEFINE_A8_BY_CAS(name, value)                                                           \
+    static inline uint8_t dk_a8_##name(dk_a8 *p, uint8_t v)                                        \
+    {                                                                                              \
+        uint8_t old = dk_a8_load_relaxed(p);                                                       \
+        while (!dk_a8_cas(p, &old, (uint8_t)(value)))                                              \
+            continue;                                                                              \
+        return old;                                                                                \
+    }
+DK_DEFINE_A8_BY_CAS(exchange, v)
+DK_DEFINE_A8_BY_CAS(or, old | v)
+DK_DEFINE_A8_BY_CAS(and, old &v)
+DK_DEFINE_A8_BY_CAS(add_relaxed, old + v)
+#endif
 
 static inline void dk_fence_seq(void)
 {
