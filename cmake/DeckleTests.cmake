@@ -25,11 +25,8 @@ else()
 endif()
 target_link_libraries(deckle_test_support INTERFACE Threads::Threads m)
 
-# deckle_add_test(group source library...): one executable, one or more ctest entries.
-function(deckle_add_test group source)
-    get_filename_component(stem ${source} NAME_WE)
-    string(REGEX REPLACE "^test_" "" name ${stem})
-
+# deckle_test_wishes(source group): sets timeout, labels and serial from the source's "ctest:" line.
+macro(deckle_test_wishes source group)
     set(timeout 60)
     set(labels ${group})
     set(serial FALSE)
@@ -43,8 +40,14 @@ function(deckle_add_test group source)
     if(line MATCHES " serial")
         set(serial TRUE)
     endif()
-
     math(EXPR timeout "${timeout} * ${DECKLE_TEST_TIMEOUT_FACTOR}")
+endmacro()
+
+# deckle_add_test(group source library...): one executable, one or more ctest entries.
+function(deckle_add_test group source)
+    get_filename_component(stem ${source} NAME_WE)
+    string(REGEX REPLACE "^test_" "" name ${stem})
+    deckle_test_wishes(${source} ${group})
 
     set(target test_${group}_${name})
     add_executable(${target} ${source})
@@ -68,4 +71,41 @@ function(deckle_add_test group source)
             ENVIRONMENT
             "DECKLE_TEST_PAGE_SHIFT=${shift};DECKLE_TEST_EFFORT=${DECKLE_TEST_EFFORT}")
     endforeach()
+endfunction()
+
+# deckle_add_script(group source): a test in sh or Python.
+function(deckle_add_script group source)
+    get_filename_component(stem ${source} NAME_WE)
+    string(REGEX REPLACE "^test_" "" name ${stem})
+    deckle_test_wishes(${source} ${group})
+
+    set(command ${source})
+    set(environment "DECKLE_SOURCE_DIR=${PROJECT_SOURCE_DIR};DECKLE_TEST_EFFORT=${DECKLE_TEST_EFFORT}")
+    if(TARGET deckle)
+        list(APPEND environment "DECKLE=$<TARGET_FILE:deckle>")
+    endif()
+    if(source MATCHES "\\.py$")
+        find_program(DECKLE_PYTHON python3)
+        if(DECKLE_PYTHON)
+            set(command ${DECKLE_PYTHON} -B ${source})
+        else()
+            set(command sh -c "echo no python3; exit 77")
+        endif()
+    endif()
+    add_test(NAME ${group}.${name} COMMAND ${command} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    set_tests_properties(${group}.${name} PROPERTIES
+        TIMEOUT ${timeout} LABELS "${labels}" RUN_SERIAL ${serial} SKIP_RETURN_CODE 77
+        ENVIRONMENT "${environment}")
+endfunction()
+
+# deckle_add_example(source): compiled as a user would, with the public headers alone.
+function(deckle_add_example source)
+    get_filename_component(name ${source} NAME_WE)
+    deckle_test_wishes(${source} example)
+    add_executable(example_${name} ${source})
+    target_compile_options(example_${name} PRIVATE ${DECKLE_WARNINGS})
+    target_link_libraries(example_${name} PRIVATE deckle::deckle_static)
+    add_test(NAME example.${name} COMMAND example_${name})
+    set_tests_properties(example.${name} PROPERTIES
+        TIMEOUT ${timeout} LABELS "${labels}" RUN_SERIAL ${serial} SKIP_RETURN_CODE 77)
 endfunction()
