@@ -72,7 +72,7 @@ static inline dk_word dk_w_reserve(dk_word w, unsigned n)
  * that becomes empty gives up its owner: it is worth more as a huge block. */
 static inline dk_word dk_w_give(dk_word w, unsigned n, unsigned run_code)
 {
-    w = w - n + DK_W_VERSION_ONE;
+    w = (w & ~DK_W_ZEROED) - n + DK_W_VERSION_ONE;
     if (!dk_w_used(w))
         return dk_w_with_run_code(w & ~DK_W_OWNED, 0);
     return run_code < dk_w_run_code(w) ? dk_w_with_run_code(w, run_code) : w;
@@ -90,7 +90,8 @@ static inline dk_word dk_w_take_whole(dk_word w, unsigned type)
 }
 static inline dk_word dk_w_give_whole(dk_word w)
 {
-    return dk_w_with_run_code(w & ~(DK_W_USED_MASK | DK_W_WHOLE), 0) + DK_W_VERSION_ONE;
+    w &= ~(DK_W_USED_MASK | DK_W_WHOLE | DK_W_ZEROED);
+    return dk_w_with_run_code(w, 0) + DK_W_VERSION_ONE;
 }
 
 /*

@@ -271,19 +271,39 @@ uint32_t dk_index_find(struct deckle *d, const struct dk_span *span, uint32_t tr
     return DK_NONE;
 }
 
-bool dk_index_empty(const struct deckle *d, const struct dk_span *span, uint32_t tree,
-                    uint32_t limit, uint64_t *version)
+/* Of the children of word w of a level those in [from, to), as a mask. */
+static dk_word within_word(uint32_t w, uint32_t from, uint32_t to)
+{
+    uint32_t base = w << DK_FANOUT_SHIFT;
+    uint32_t a = from > base ? from - base : 0, b = to > base ? to - base : 0;
+    if (b > DK_FANOUT)
+        b = DK_FANOUT;
+    return a < b ? dk_mask(b) & ~dk_mask(a) : 0;
+}
+
+/*
+ * From the root down along both ends of the range: at each level the children that lie inside it entirely
+ * must be clear; the one or two that an end cuts are looked into.
+ */
+bool dk_index_empty(const struct deckle *d, const struct dk_span *span, uint32_t tree, uint32_t lo,
+                    uint32_t hi, uint64_t *version)
 {
     struct tree t = open_tree(d, span, tree);
+    bool all = !lo && hi >= t.items;
     for (uint32_t l = t.levels; l-- > 0;) {
-        /* The root alone, or the words on the way to the limit, left of it. */
-        bool all = limit >= t.items;
-        uint32_t edge = all ? 0 : limit >> (DK_FANOUT_SHIFT * l);
-        dk_word w = dk_load_seq(&t.level[l][edge >> DK_FANOUT_SHIFT]);
-        *version += w / DK_IX_VERSION;
-        dk_word below = all ? DK_IX_CHILDREN : dk_mask(edge & (DK_FANOUT - 1));
-        if (children(&t, w) & below)
-            return false;
+        unsigned shift = DK_FANOUT_SHIFT * l;
+        uint32_t from = lo >> shift, to = all ? t.count[l] : hi >> shift;
+        uint32_t first = from >> DK_FANOUT_SHIFT, last = to >> DK_FANOUT_SHIFT;
+        if (l && !all)
+            from++;
+        if (last >= words_above(t.count[l]))
+            last = words_above(t.count[l]) - 1;
+        for (uint32_t w = first; w <= last; w += last > first ? last - first : 1) {
+            dk_word v = dk_load_seq(&t.level[l][w]);
+            *version += v / DK_IX_VERSION;
+            if (children(&t, v) & within_word(w, from, to))
+                return false;
+        }
         if (all)
             return true;
     }

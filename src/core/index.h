@@ -39,10 +39,17 @@ uint32_t dk_index_find(struct deckle *d, const struct dk_span *span, uint32_t tr
 /* What a finder does with an item whose W does not fit: put the bits right. */
 void dk_index_repair(struct deckle *d, const struct dk_span *span, uint32_t tree, uint32_t item);
 
-/* Is anything shown by the tree? *version += the versions of the words read. With limit (span-relative
- * items) only items below it count. */
-bool dk_index_empty(const struct deckle *d, const struct dk_span *span, uint32_t tree,
-                    uint32_t limit, uint64_t *version);
+/* Does the root of the tree show anything? A hint, one load. */
+static inline bool dk_index_root_shows(const struct deckle *d, const struct dk_span *span,
+                                       uint32_t tree)
+{
+    dk_word w = dk_load_acquire(&d->index[span->index_word + tree]);
+    return ((tree == 0 || tree >= DK_GROUP_BASE ? ~w : w) & DK_IX_CHILDREN) != 0;
+}
+
+/* Is nothing shown of the items lo … hi-1? *version += the versions of the words that bound the answer. */
+bool dk_index_empty(const struct deckle *d, const struct dk_span *span, uint32_t tree, uint32_t lo,
+                    uint32_t hi, uint64_t *version);
 
 /* Is the item's bit set in the leaf and in every word above it? For validation. */
 bool dk_index_has(const struct deckle *d, const struct dk_span *span, uint32_t tree, uint32_t item);

@@ -245,6 +245,7 @@ struct dk_superblock {
     dk_counter bad[16];
     dk_counter split_blocks, remote_drains, drain_retries;
     dk_a32 debug;             /* DECKLE_DEBUG_… */
+    dk_a32 grouping_off;      /* too small to group by mobility (policy/fallback.h); set with the marks */
 };
 
 /* ---- the handle ---------------------------------------------------------------------------- */
@@ -334,6 +335,10 @@ static inline struct dk_pcp_set *dk_set(const struct deckle *d, uint32_t zone, u
 static inline dk_aword *dk_line(const struct deckle *d, uint32_t block)
 {
     return d->lines + (size_t)block * DK_LINE_WORDS;
+}
+static inline bool dk_grouping(const struct deckle *d)
+{
+    return !dk_a32_load_relaxed(&d->sb->grouping_off);
 }
 static inline uint32_t dk_cpu(const struct deckle *d)
 {

@@ -11,17 +11,12 @@
 #define DK_CORE_ZONE_H
 
 #include "core/layout.h"
-
-/* dk_take.flags */
-#define DK_TAKE_CMA        (1u << 0) /* Movable request that may use CMA blocks */
-#define DK_TAKE_HIGHATOMIC (1u << 1) /* may use the HighAtomic reserve, looks there first */
-#define DK_TAKE_HA_LAST    (1u << 2) /* may use the HighAtomic reserve when all else failed */
-#define DK_TAKE_NOFRAGMENT (1u << 3) /* no part of another type's block */
+#include "policy/alloc_flags.h"
 
 struct dk_take {
     uint32_t order;
     uint32_t type;      /* enum deckle_migratetype, one of the three cached types */
-    uint32_t flags;
+    uint32_t flags;     /* DK_ALLOC_…: CMA, NOFRAGMENT, HIGHATOMIC, and who may use its reserve last */
     uint32_t cpu;       /* calling CPU; >= nr_cpus: owns no block */
     uint64_t limit_pfn; /* blocks must end at or below; 0 = no limit */
 };

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files of the shared level share: zone.c (orders inside a pageblock), group.c (whole
+ * pageblocks and groups), zone_set.c (types, isolation, given frames). Nobody else includes it.
+ */
+#ifndef DK_CORE_ZONE_INTERNAL_H
+#define DK_CORE_ZONE_INTERNAL_H
+
+#include "core/block.h"
+#include "core/index.h"
+#include "core/section.h"
+#include "core/zone.h"
+
+/* One call on the shared level: where it works and what for. */
+struct dk_call {
+    struct deckle *d;
+    struct dk_zone *zone;
+    struct dk_pcp_set *set;
+    const struct dk_take *take;
+};
+
+/* Iterate the spans of a zone. */
+static inline struct dk_span *dk_span_at(const struct deckle *d, uint32_t number_plus_1)
+{
+    return number_plus_1 ? &d->spans[number_plus_1 - 1] : NULL;
+}
+#define DK_FOR_EACH_SPAN(d, zone, span)                                                            \
+    for (struct dk_span *span = dk_span_at(d, dk_a32_load_acquire(&(zone)->first_span)); span;     \
+         span = dk_span_at(d, dk_a32_load_acquire(&span->next_in_zone)))
+
+struct dk_span *dk_span_of_block(const struct deckle *d, const struct dk_zone *zone, uint32_t block);
+
+/* Count what a change of W did to the zone. */
+void dk_zone_account(struct dk_zone *zone, struct dk_pcp_set *set, dk_word from, dk_word to);
+
+/* n frames of the block came back and their bits are clear: add them, raise the run, show the block.
+ * n may be 0: what a rolled-back claim owes. */
+void dk_block_give(struct dk_call *c, const struct dk_span *span, uint32_t block, unsigned n);
+
+/* The block as a whole: from free to allocated with this type (DK_NONE = its own), and back. isolated:
+ * take it although it is isolated. */
+bool dk_block_take_whole(struct dk_call *c, const struct dk_span *span, uint32_t block,
+                         uint32_t type, bool isolated);
+void dk_block_give_whole(struct dk_call *c, const struct dk_span *span, uint32_t block);
+
+/* Orders above a pageblock: as dk_zone_take, one search. */
+unsigned dk_group_take(struct dk_call *c, uint32_t *fis, unsigned want);
+
+/*
+ * The stretches of a zone that a request may use, one after the other: whole spans, or with an address
+ * limit the sections below it. Items first … whole-1 may be used entirely; of item `whole` the frames below
+ * `partial` (0 = none of it).
+ */
+struct dk_window {
+    const struct dk_span *span;
+    uint32_t first, whole;
+    unsigned partial;
+    uint32_t next; /* section to look at next */
+};
+bool dk_window_next(const struct dk_call *c, struct dk_window *w);
+#define DK_FOR_EACH_WINDOW(c, w) for (struct dk_window w = {0}; dk_window_next(c, &w);)
+
+#endif
