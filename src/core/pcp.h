@@ -11,8 +11,16 @@
 
 #include "core/layout.h"
 
-/* Bytes of one cache set with its slots, and the slot table, for the configuration in sb. */
-size_t dk_pcp_set_bytes(const struct dk_superblock *sb, uint32_t slot_off[DK_PCP_LISTS],
+/* What the size of a cache set depends on. Apart from the superblock, which is too large for the stack of
+ * a size query. */
+struct dk_pcp_shape {
+    uint32_t kind;     /* enum dk_pcp_kind */
+    uint32_t capacity; /* entries of an order-0 list */
+    uint32_t max_order, page_shift;
+};
+
+/* Bytes of one cache set with its slots (a multiple of 64), and the slot table. Pure. */
+size_t dk_pcp_set_bytes(const struct dk_pcp_shape *shape, uint32_t slot_off[DK_PCP_LISTS],
                         uint32_t slot_cap[DK_PCP_LISTS]);
 
 /* After watermarks of a zone changed: set the sizes of its lists on all CPUs. Set-up. */
