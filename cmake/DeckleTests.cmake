@@ -25,6 +25,17 @@ else()
 endif()
 target_link_libraries(deckle_test_support INTERFACE Threads::Threads m)
 
+# Tests, unlike the library, may use atomics wider than the machine word (32-bit mips).
+include(CheckCSourceCompiles)
+check_c_source_compiles("
+    #include <stdatomic.h>
+    #include <stdint.h>
+    _Atomic uint64_t n;
+    int main(void) { return (int)atomic_fetch_add(&n, 1); }" DECKLE_HAVE_ATOMIC64)
+if(NOT DECKLE_HAVE_ATOMIC64)
+    target_link_libraries(deckle_test_support INTERFACE atomic)
+endif()
+
 # deckle_test_wishes(source group): sets timeout, labels and serial from the source's "ctest:" line.
 macro(deckle_test_wishes source group)
     set(timeout 60)
