@@ -210,6 +210,13 @@ struct dk_zonelist {
     dk_a32 zone[DECKLE_MAX_ZONES];
 };
 
+/* Where the arrays are: bytes from the superblock; 0 = the pool has no such array. */
+struct dk_offsets {
+    uint64_t ranges, reservations, sections, by_pfn, by_fi, spans, zones, zonelists, distances,
+        cpu_nodes;
+    uint64_t pcp, words, lines, index, state, descriptors, owners;
+};
+
 struct dk_superblock {
     uint64_t magic;
     uint32_t version;
@@ -235,10 +242,7 @@ struct dk_superblock {
     uint64_t dma_limit_pfn, dma32_limit_pfn;
     uint64_t index_capacity;  /* words */
     uint64_t slot_bytes;      /* bytes of one cache set, slots included */
-    /* offsets from the superblock */
-    uint64_t ranges, reservations, sections, by_pfn, by_fi, spans, zones, zonelists, distances,
-        cpu_nodes;
-    uint64_t pcp, words, lines, index, state, descriptors, owners;
+    struct dk_offsets at;
     uint32_t zone_of[DECKLE_MAX_NODES][DECKLE_NR_ZONE_TYPES]; /* zone number + 1, 0 = none */
     /* what has been counted for the whole pool */
     _Alignas(64) dk_counter failures[32];
