@@ -103,10 +103,10 @@ DK_DEFINE_ATOMIC_ACCESS(a8_, dk_a8, uint8_t)
 DK_DEFINE_ATOMIC_UPDATE(a8_, dk_a8, uint8_t)
 #else
 /*
- * Machines without byte updates (RISC-V before Zabha, where the compiler would call libatomic): a CAS
- * on the 32-bit word around the byte. It rewrites the neighbours with their own values, so it is atomic
- * for them too; it repeats only when one of them changed meanwhile. Byte arrays start and end on
- * 4-byte boundaries. DK_BYTES_BY_CAS forces this form where the test of it runs.
+ * Machines without byte updates (RISC-V before Zabha, where the compiler would call libatomic): a
+ * CAS on the 32-bit word around the byte. It rewrites the neighbours with their own values, so it is
+ * atomic for them too; it repeats only when one of them changed meanwhile. Byte arrays start and end
+ * on 4-byte boundaries. DK_BYTES_BY_CAS forces this form where the test of it runs.
  */
 typedef _Atomic uint32_t __attribute__((may_alias)) dk_a32_around;
 

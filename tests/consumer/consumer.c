@@ -9,7 +9,8 @@
 int main(void)
 {
     struct deckle_range range = {.pfn = 0, .nr = 4096};
-    struct deckle_config cfg = {.size = sizeof(cfg), .nr_cpus = 1, .ranges = &range, .nr_ranges = 1};
+    struct deckle_config cfg = {
+        .size = sizeof(cfg), .nr_cpus = 1, .ranges = &range, .nr_ranges = 1};
     struct deckle *pool = NULL;
     size_t size = deckle_metadata_size(&cfg);
     void *memory = aligned_alloc(64, (size + 63) / 64 * 64);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The same stranger in C++: every public header is C++, and its functions link. */
+#include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <cstdlib>
+#include <cstring>
 
 #include <deckle.h>
 

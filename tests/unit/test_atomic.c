@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The byte operations that base/atomic.h builds from a CAS on the word around the byte, forced here on
- * every machine (big-endian ones included): they return and store what the native ones would, leave
- * the neighbours alone, and lose no update when threads work on bytes of one word. And the 64-bit
- * counters, whose low half carries on 32-bit machines.
+ * The byte operations that base/atomic.h builds from a CAS on the word around the byte, forced
+ * here on every machine (big-endian ones included): they return and store what the native ones
+ * would, leave the neighbours alone, and lose no update when threads work on bytes of one word. And
+ * the 64-bit counters, whose low half carries on 32-bit machines.
  *
  * ctest: timeout=120 labels=threads
  */
