@@ -34,6 +34,10 @@ static inline uint32_t dk_section_end_block(const struct dk_section_view *s)
  * sections change, one may be seen twice or not at all. */
 bool dk_section_nth(const struct deckle *d, uint32_t n, struct dk_section_view *out);
 
+/* The section with the lowest first pfn at or above pfn. Iterated with pfn = s.pfn + s.nr of the last one
+ * it visits, in pfn order and while sections change, every frame that is in the pool throughout. */
+bool dk_section_from(const struct deckle *d, uint64_t pfn, struct dk_section_view *out);
+
 /* The section that contains pfn, or frame index fi. */
 bool dk_section_of_pfn(const struct deckle *d, uint64_t pfn, struct dk_section_view *out);
 bool dk_section_of_fi(const struct deckle *d, uint32_t fi, struct dk_section_view *out);
