@@ -63,20 +63,24 @@ static inline unsigned dk_pcp_list(unsigned order, unsigned type)
 }
 
 /*
- * One cache list: a stack of frame indexes. `head` is the header word of pcp.c (rseq: index, pops and
- * STOP; cells: hint). `slots` follow the list headers of the set. One line, so that lists of different
- * orders do not share one; another CPU writes it only to drain.
+ * One cache list: a stack of frame indexes, or cells that are used like one. `slots` follow the list
+ * headers of the set. One line, so that lists of different orders do not share one; another CPU writes
+ * it only to drain. Protocols: pcp_rseq.c, pcp_cells.c; sizes: pcp_size.c.
  */
 struct dk_pcp_list_head {
-    dk_aword head;
+    dk_aword head;       /* stacks: index, STOP, pops (base/rseq.h); cells: where the top should be */
 #if DK_WORD_BITS == 32
     uint32_t pad0;
 #endif
-    dk_a32 high;         /* entries at which a push goes to the slow path; 0 = holds nothing */
+    dk_a32 high;         /* bits 0-15: entries at which a push goes to the slow path, 0 = holds nothing;
+                          * bits 16-31: times the list was closed */
     dk_a32 high_base;    /* entries: the size this list starts from and shrinks to */
     dk_a32 alloc_factor; /* consecutive refills, see policy/pcp_size.h */
     dk_a32 free_count;   /* frames freed since the last allocation */
-    dk_counter adjust;   /* pops that were drains or un-stops, not allocations */
+    dk_a32 live;         /* cells: may the list hold something, and a version */
+    dk_a32 seen;         /* what the list looked like when sizes were last compared */
+    dk_counter adjust;   /* stacks: pops that were drains or un-stops, not allocations; cells: pushes that
+                          * the phases of the cells no longer show */
     dk_counter refilled; /* entries pushed by refills */
     dk_counter drained;  /* entries taken by drains */
     dk_counter misplaced; /* pops that belong to another zone's statistics */
@@ -142,7 +146,7 @@ struct dk_range {
     uint32_t zone;    /* zone number */
     uint32_t flags;   /* DECKLE_RANGE_… */
     uint32_t online;
-    uint32_t pad;
+    uint32_t block;   /* scratch of deckle_online: where its section goes; DK_NONE at rest */
 };
 
 /* Sorted by pfn, neither overlapping nor touching. Frames outside all ranges are allowed. */
@@ -300,17 +304,22 @@ struct deckle {
 #define DK_SLOW_OWNERS      (1u << 2)
 #define DK_SLOW_HOOKS       (1u << 3) /* on_alloc / on_free */
 #define DK_SLOW_NUMA        (1u << 4) /* more than one node: fast_zone depends on the CPU */
+#define DK_SLOW_GROUPING    (1u << 5) /* grouping by mobility is off */
+#define DK_SLOW_FREE        (~(DK_SLOW_GROUPING | DK_SLOW_NUMA)) /* what a free cares for */
 
 /* ---- the state byte ------------------------------------------------------------------------
  * 0: the frame heads no allocated block (it is free, in a cache, or a tail).
  * Else the head of a block: order + 1 in bits 0-4, cache type in bits 5-6, compound in bit 7.
- * Two values lie outside: reserved frames and holes.
+ * Two values lie outside: reserved frames and holes. Two more belong to free frames, tails as well, while
+ * the run-time switches are or were on: what the frame holds is known (prepare.c).
  */
 #define DK_STATE_ORDER    0x1fu
 #define DK_STATE_TYPE     0x60u
 #define DK_STATE_COMPOUND 0x80u
 #define DK_STATE_HOLE     0xfeu
 #define DK_STATE_RESERVED 0xffu
+#define DK_STATE_POISONED 0x80u /* free, filled with poison */
+#define DK_STATE_ZEROED   0xa0u /* free, filled with zeroes */
 
 static inline uint8_t dk_state_make(unsigned order, unsigned pcp_type, bool compound)
 {
@@ -318,7 +327,11 @@ static inline uint8_t dk_state_make(unsigned order, unsigned pcp_type, bool comp
 }
 static inline bool dk_state_is_head(uint8_t s)
 {
-    return s && (s & DK_STATE_ORDER) <= DECKLE_MAX_ORDER_LIMIT + 1;
+    return (uint8_t)((s & DK_STATE_ORDER) - 1) <= DECKLE_MAX_ORDER_LIMIT;
+}
+static inline bool dk_state_is_free(uint8_t s)
+{
+    return !s || s == DK_STATE_POISONED || s == DK_STATE_ZEROED;
 }
 static inline unsigned dk_state_order(uint8_t s)
 {

@@ -602,6 +602,13 @@ unsigned dk_zone_take(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set 
     return 0;
 }
 
+bool dk_zone_shows_nothing(struct deckle *d, struct dk_zone *zone, const struct dk_take *take,
+                           uint64_t *version)
+{
+    struct dk_call c = {d, zone, NULL, take};
+    return nothing_shown(&c, version);
+}
+
 void dk_zone_give(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set, unsigned order,
                   const uint32_t *fis, unsigned n)
 {

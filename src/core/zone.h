@@ -34,6 +34,12 @@ enum dk_short { DK_SHORT_NONE, DK_SHORT_EMPTY, DK_SHORT_CONTENDED };
 unsigned dk_zone_take(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set,
                       const struct dk_take *take, uint32_t *fis, unsigned want, enum dk_short *why);
 
+/* Does nothing that fits lie at the shared level of this zone, as the index shows it now? *version +=
+ * versions of what was read: two passes over any number of zones that both say yes with equal sums
+ * prove that nothing was shown at any instant between them (contract rule 6). */
+bool dk_zone_shows_nothing(struct deckle *d, struct dk_zone *zone, const struct dk_take *take,
+                           uint64_t *version);
+
 /* Give back n blocks of one order. Their state bytes are 0 and nobody else knows them. Groups those that
  * share a pageblock when they are neighbours in fis. */
 void dk_zone_give(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set, unsigned order,
