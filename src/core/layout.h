@@ -17,9 +17,10 @@
  * A *section* maps a contiguous stretch of pfns of one zone to frame indexes: fi and pfn differ by a
  * constant and agree modulo 2^max_order, so alignment may be tested on either. It begins and ends with
  * a frame of a range; ranges of a zone that were brought online together are one section where they
- * touch or share a pageblock. No two sections contain the same pfn, and the groups of 2^(max_order-9)
- * blocks that a section touches are its own: blocks of them outside the section are OFFLINE, frames of
- * its first and last block outside it are holes (bits set, state HOLE), and so are gaps inside it.
+ * touch or share a pageblock. No two sections contain the same pfn or share a pageblock, and the groups
+ * of 2^(max_order-9) blocks that a section touches are its own (or of what a removal left of the section
+ * that it was part of): blocks of them outside are OFFLINE, frames of its first and last block outside it
+ * are holes (bits set, state HOLE), and so are gaps inside it, which are smaller than a pageblock.
  * A *span* is a stretch of whole groups of one zone with an index of its own. It is made by the online
  * that needed it and stays with its zone for ever: memory that is removed leaves OFFLINE blocks, which
  * later memory of the same zone uses again.
@@ -65,7 +66,7 @@ static inline unsigned dk_pcp_list(unsigned order, unsigned type)
 /*
  * One cache list: a stack of frame indexes, or cells that are used like one. `slots` follow the list
  * headers of the set. One line, so that lists of different orders do not share one; another CPU writes
- * it only to drain. Protocols: pcp_rseq.c, pcp_cells.c; sizes: pcp_size.c.
+ * it only to drain. Protocols: pcp_rseq.c, pcp_cells.c; sizes: pcp_tune.c.
  */
 struct dk_pcp_list_head {
     dk_aword head;       /* stacks: index, STOP, pops (base/rseq.h); cells: where the top should be */
@@ -96,6 +97,7 @@ struct dk_pcp_set {
     dk_a32 current_block[DK_PCP_TYPES][2]; /* block + 1 this CPU owns, by type, for orders 0-3, 4-8 */
     dk_a32 stage;            /* fallback stage that worked last (policy/fallback.h) */
     dk_a32 pages_high;       /* frames that the lists' highs add up to */
+    dk_a32 pcp_mode;         /* enum dk_pcp_mode: how pressed the zone was when last asked */
     _Alignas(64) dk_counter direct_allocs[DECKLE_MAX_ORDER_LIMIT + 1];
     dk_counter direct_frees[DECKLE_MAX_ORDER_LIMIT + 1];
     _Alignas(64) struct {

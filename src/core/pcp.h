@@ -23,7 +23,8 @@ struct dk_pcp_shape {
 size_t dk_pcp_set_bytes(const struct dk_pcp_shape *shape, uint32_t slot_off[DK_PCP_LISTS],
                         uint32_t slot_cap[DK_PCP_LISTS]);
 
-/* After watermarks of a zone changed: set the sizes of its lists on all CPUs. Set-up. */
+/* After the managed frames or the marks of a zone changed: its batch, high_min and high_max, and the sizes
+ * of its lists on all CPUs. Set-up. */
 void dk_pcp_resize(struct deckle *d, struct dk_zone *zone);
 
 /* The fast paths, on the CPU the caller runs on. false: take the slow path (empty or full list, STOP,
@@ -31,22 +32,25 @@ void dk_pcp_resize(struct deckle *d, struct dk_zone *zone);
 static inline bool dk_pcp_pop(struct deckle *d, uint32_t zone, unsigned list, uint32_t *fi);
 static inline bool dk_pcp_push(struct deckle *d, uint32_t zone, unsigned list, uint32_t fi);
 
-/* Pop up to n entries at once; how many were there. */
+/* Pop up to n entries, the top first; how many were there. With n = 1 it is what an allocation tries when
+ * the fast path failed, before it asks the shared level: it looks further than the fast path does. */
 unsigned dk_pcp_pop_bulk(struct deckle *d, uint32_t zone, unsigned list, uint32_t *fis, unsigned n);
-/* Push up to n entries, not above the list's high; how many fitted. */
+/* Push the first of n entries that fit below the list's high; how many. They count as frees. */
 unsigned dk_pcp_push_bulk(struct deckle *d, uint32_t zone, unsigned list, const uint32_t *fis,
                           unsigned n);
 
 /* How many blocks an allocation that found the list empty should take from the shared level, itself
  * included (1 … DK_REFILL_MAX); applies the growth rules of policy/pcp_size.h and the hysteresis of the
- * watermarks (below low: 1 and the lists hold nothing; below high: lists shrink). */
+ * watermarks (below low: 1 and the lists hold nothing; below high: lists shrink). The caller counts the
+ * refill; what of it goes to the requester is a direct allocation, the rest is for dk_pcp_put_surplus. */
 unsigned dk_pcp_refill_want(struct deckle *d, struct dk_zone *zone, uint32_t cpu, unsigned list);
 
 /* A free that found the list full (or refused): puts fi into the list or the shared level, drains what
- * the policy says. */
+ * the policy says. Counts the free. */
 void dk_pcp_free_slow(struct deckle *d, struct dk_zone *zone, unsigned list, uint32_t fi);
 
-/* Surplus of a refill: into the list as far as it takes them, the rest back to the shared level. */
+/* Surplus of a refill: into the list as far as it takes them, so that fis[0] is popped first; the rest
+ * goes back to the shared level. */
 void dk_pcp_put_surplus(struct deckle *d, struct dk_zone *zone, unsigned list, const uint32_t *fis,
                         unsigned n);
 
@@ -57,9 +61,10 @@ int dk_pcp_drain_cpu(struct deckle *d, struct dk_zone *zone, uint32_t cpu, uint6
 int dk_pcp_drain_zone(struct deckle *d, struct dk_zone *zone, uint64_t *moved);
 
 /*
- * For the failure rule (contract rule 6): the sum of all list versions of the zone, with *cached = frames
- * held. Two equal sums with *cached == 0 in both prove that all lists were empty at every instant
- * between the reads.
+ * For the failure rule (contract rule 6): the sum of all list versions of the zone. *cached == 0 if each
+ * list was empty when it was looked at, else about how many frames they hold. Two equal sums with *cached
+ * == 0 in both prove that all lists were empty at every instant between the calls. One line a list is
+ * read.
  */
 uint64_t dk_pcp_versions(const struct deckle *d, const struct dk_zone *zone, uint64_t *cached);
 

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Restartable sequences on a per-CPU stack of 32-bit values: pop, push, their bulk forms and the folding
+ * of the pop count. Knows the stack and the kernel's interface, nothing of pages; what a remote CPU may
+ * do to a stack, and why this is correct, is told at the head of core/pcp_rseq.c.
+ *
+ * A stack of one CPU is a header (struct dk_rseq_stack) and slots at a constant distance from it. The
+ * stacks of the CPUs lie `stride` bytes apart, so a sequence finds its own with the CPU number that it
+ * reads inside itself. The header word:
+ *   bits  0-14  index: entries
+ *   bit  15     STOP: somebody else has the stack, or wants it; every sequence fails
+ *   bits 16-62  pops: entries popped
+ *   bit  63     the pops have carried: pop fails until dk_rseq_fold has counted it elsewhere
+ * A pop stores head - 1 + 2^16, a push head + 1. That one store commits; all other stores of a sequence
+ * go where nobody looks before it. If the thread is preempted, migrated, interrupted by a signal or by
+ * membarrier(RSEQ) between the first instruction and that store, the kernel sends it to the abort
+ * handler, and the sequence has done nothing.
+ *
+ * The kernel finds a sequence by the descriptor (struct rseq_cs: start, length, abort address) whose
+ * address the thread stores in its struct rseq: a field that need not be cleared after the sequence.
+ * The word before the abort handler is the signature with which libc registered the thread.
+ *
+ * DK_HAVE_RSEQ is defined where sequences exist: x86-64 and little-endian aarch64 with 64-bit pointers,
+ * and the simulated machine, whose form of them is C that can be interrupted at every access.
+ */
+#ifndef DK_BASE_RSEQ_H
+#define DK_BASE_RSEQ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/compiler.h"
+
+#if DK_WORD_BITS == 64
+#if defined(DK_SIM)
+#define DK_HAVE_RSEQ 1
+#elif defined(__linux__) && defined(__x86_64__) && defined(__LP64__)
+#define DK_HAVE_RSEQ 1
+#elif defined(__linux__) && defined(__aarch64__) && defined(__LP64__) && defined(__AARCH64EL__)
+#define DK_HAVE_RSEQ 1
+#endif
+#endif
+
+#ifdef DK_HAVE_RSEQ
+
+struct dk_rseq_stack {
+    dk_aword head;
+    dk_a32 high; /* bits 0-15: entries at which a push fails; the rest is the owner's business */
+};
+
+#define DK_RSEQ_INDEX   ((dk_word)0x7fff)
+#define DK_RSEQ_STOP    ((dk_word)1 << 15)
+#define DK_RSEQ_POP_ONE ((dk_word)1 << 16)
+#define DK_RSEQ_CARRY   ((dk_word)1 << 63)
+
+/* Where a sequence works: everything that does not depend on the CPU. */
+struct dk_rseq_at {
+    int64_t rseq_offset;  /* struct rseq of the thread, from the thread pointer */
+    uint32_t nr_cpus;     /* CPU numbers at or above fail */
+    unsigned char *base;  /* header of CPU 0's stack */
+    size_t stride;        /* from one CPU's stack to the next */
+    size_t slots;         /* from a header to its first slot */
+};
+
+enum dk_rseq_result {
+    DK_RSEQ_DONE,
+    DK_RSEQ_ABORT, /* interrupted: nothing happened, try again */
+    DK_RSEQ_FAIL   /* empty, full, stopped, carried, or no such CPU: nothing happened */
+};
+
+/* Fields of the kernel's struct rseq. */
+#define DK_RSEQ_CPU_ID 4
+#define DK_RSEQ_CS     8
+
+#if defined(DK_SIM)
+
+/*
+ * The simulated machine. dk_sim_rseq_begin starts a sequence of the running simulated thread and returns
+ * the CPU it runs on; dk_sim_rseq_alive is false once something has restarted the thread since. No other
+ * thread runs between that question and the store that follows it.
+ */
+uint32_t dk_sim_rseq_begin(void);
+bool dk_sim_rseq_alive(void);
+uint32_t dk_sim_cpu_id(void);
+
+DK_INLINE uint32_t dk_rseq_cpu_id(int64_t rseq_offset)
+{
+    (void)rseq_offset;
+    return dk_sim_cpu_id();
+}
+
+static inline enum dk_rseq_result dk_rseq_commit(struct dk_rseq_stack *stack, dk_word head)
+{
+    DK_SIM_POINT(&stack->head, DK_POINT_STORE);
+    if (!dk_sim_rseq_alive())
+        return DK_RSEQ_ABORT;
+    atomic_store_explicit(&stack->head, head, memory_order_relaxed);
+    return DK_RSEQ_DONE;
+}
+
+static inline struct dk_rseq_stack *dk_rseq_own(const struct dk_rseq_at *at)
+{
+    uint32_t cpu = dk_sim_rseq_begin();
+    return cpu < at->nr_cpus ? (struct dk_rseq_stack *)(void *)(at->base + cpu * at->stride) : NULL;
+}
+
+static inline dk_a32 *dk_rseq_slots(const struct dk_rseq_at *at, struct dk_rseq_stack *stack)
+{
+    return (dk_a32 *)(void *)((unsigned char *)stack + at->slots);
+}
+
+static inline enum dk_rseq_result dk_rseq_popn(const struct dk_rseq_at *at, uint32_t *out, uint32_t n,
+                                               uint32_t *done, struct dk_rseq_stack **own)
+{
+    struct dk_rseq_stack *stack = dk_rseq_own(at);
+    if (!stack)
+        return DK_RSEQ_FAIL;
+    dk_word head = dk_load_relaxed(&stack->head);
+    uint32_t index = (uint32_t)(head & DK_RSEQ_INDEX);
+    if (!index || (head & (DK_RSEQ_STOP | DK_RSEQ_CARRY)))
+        return DK_RSEQ_FAIL;
+    *own = stack;
+    *done = n < index ? n : index;
+    for (uint32_t i = 0; i < *done; i++)
+        out[i] = dk_a32_load_relaxed(&dk_rseq_slots(at, stack)[index - 1 - i]);
+    return dk_rseq_commit(stack, head + *done * (DK_RSEQ_POP_ONE - 1));
+}
+
+static inline enum dk_rseq_result dk_rseq_pushn(const struct dk_rseq_at *at, const uint32_t *in,
+                                                uint32_t n, uint32_t *done,
+                                                struct dk_rseq_stack **own)
+{
+    struct dk_rseq_stack *stack = dk_rseq_own(at);
+    if (!stack)
+        return DK_RSEQ_FAIL;
+    dk_word head = dk_load_relaxed(&stack->head);
+    uint32_t index = (uint32_t)(head & 0xffff);
+    uint32_t high = dk_a32_load_relaxed(&stack->high) & 0xffff;
+    if (index >= high)
+        return DK_RSEQ_FAIL;
+    *own = stack;
+    *done = n < high - index ? n : high - index;
+    for (uint32_t i = 0; i < *done; i++)
+        dk_a32_store_relaxed(&dk_rseq_slots(at, stack)[index + i], in[i]);
+    return dk_rseq_commit(stack, head + *done);
+}
+
+DK_INLINE enum dk_rseq_result dk_rseq_pop(const struct dk_rseq_at *at, uint32_t *out)
+{
+    struct dk_rseq_stack *own;
+    uint32_t done;
+    return dk_rseq_popn(at, out, 1, &done, &own);
+}
+
+DK_INLINE enum dk_rseq_result dk_rseq_push(const struct dk_rseq_at *at, uint32_t value)
+{
+    struct dk_rseq_stack *own;
+    uint32_t done;
+    return dk_rseq_pushn(at, &value, 1, &done, &own);
+}
+
+static inline enum dk_rseq_result dk_rseq_fold(const struct dk_rseq_at *at,
+                                               struct dk_rseq_stack **own)
+{
+    struct dk_rseq_stack *stack = dk_rseq_own(at);
+    if (!stack)
+        return DK_RSEQ_FAIL;
+    dk_word head = dk_load_relaxed(&stack->head);
+    if (!(head & DK_RSEQ_CARRY) || (head & DK_RSEQ_STOP))
+        return DK_RSEQ_FAIL;
+    *own = stack;
+    return dk_rseq_commit(stack, head & ~DK_RSEQ_CARRY);
+}
+
+#else /* !DK_SIM */
+
+#if defined(__x86_64__)
+#include "base/rseq_x86_64.h"
+#else
+#include "base/rseq_aarch64.h"
+#endif
+
+#endif /* !DK_SIM */
+#endif /* DK_HAVE_RSEQ */
+#endif

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The fast paths of the per-CPU caches. Only pcp.h includes this file. What may happen to a list
+ * meanwhile, and why these few instructions are right, is at the head of pcp_rseq.c and pcp_cells.c.
+ */
+#ifndef DK_CORE_PCP_INLINE_H
+#define DK_CORE_PCP_INLINE_H
+
+#include "base/rseq.h"
+#include "core/pcp.h"
+
+/* A thread that is interrupted in each of so many attempts takes the slow path. */
+#define DK_PCP_TRIES 1000u
+
+/*
+ * The CPU of this thread: read where the kernel keeps it if the host says that there is such a place,
+ * else asked of the host. At or above nr_cpus: no caches for this call.
+ */
+DK_INLINE uint32_t dk_pcp_cpu(const struct deckle *d)
+{
+#ifdef DK_HAVE_RSEQ
+    if (d->host.rseq_usable) {
+        uint32_t cpu = dk_rseq_cpu_id(d->host.rseq_offset);
+        if (dk_likely(cpu <= INT32_MAX))
+            return cpu;
+    }
+#endif
+    return dk_cpu(d);
+}
+
+DK_INLINE void *dk_pcp_slots(const struct deckle *d, const struct dk_pcp_set *set, unsigned list)
+{
+    return (void *)((uintptr_t)set + d->slot_off[list]);
+}
+
+#define DK_HIGH_ENTRIES 0xffffu /* of dk_pcp_list_head.high */
+#define DK_HIGH_CLOSING 0x10000u
+
+/* ---- stacks ---------------------------------------------------------------------------------- */
+
+#ifdef DK_HAVE_RSEQ
+_Static_assert(offsetof(struct dk_pcp_list_head, head) == offsetof(struct dk_rseq_stack, head) &&
+                   offsetof(struct dk_pcp_list_head, high) == offsetof(struct dk_rseq_stack, high) &&
+                   offsetof(struct dk_rseq_stack, high) == 8,
+               "a list head begins as a stack");
+
+DK_INLINE struct dk_rseq_at dk_stack_at(const struct deckle *d, uint32_t zone, unsigned list)
+{
+    size_t head = offsetof(struct dk_pcp_set, list) +
+                  list * sizeof(((struct dk_pcp_set *)0)->list[0]);
+    return (struct dk_rseq_at){
+        .rseq_offset = d->rseq_offset,
+        .nr_cpus = d->nr_cpus,
+        .base = d->pcp + (size_t)zone * d->nr_cpus * d->set_bytes + head,
+        .stride = d->set_bytes,
+        .slots = d->slot_off[list] - head,
+    };
+}
+
+/* The sequence was interrupted: try again, DK_PCP_TRIES times at most. */
+bool dk_stack_pop_again(const struct dk_rseq_at *at, uint32_t *fi);
+bool dk_stack_push_again(const struct dk_rseq_at *at, uint32_t fi);
+
+DK_INLINE bool dk_stack_pop(const struct deckle *d, uint32_t zone, unsigned list, uint32_t *fi)
+{
+    struct dk_rseq_at at = dk_stack_at(d, zone, list);
+    enum dk_rseq_result r = dk_rseq_pop(&at, fi);
+    return dk_likely(r == DK_RSEQ_DONE) || (r == DK_RSEQ_ABORT && dk_stack_pop_again(&at, fi));
+}
+
+DK_INLINE bool dk_stack_push(const struct deckle *d, uint32_t zone, unsigned list, uint32_t fi)
+{
+    struct dk_rseq_at at = dk_stack_at(d, zone, list);
+    enum dk_rseq_result r = dk_rseq_push(&at, fi);
+    return dk_likely(r == DK_RSEQ_DONE) || (r == DK_RSEQ_ABORT && dk_stack_push_again(&at, fi));
+}
+#endif
+
+/* ---- cells ----------------------------------------------------------------------------------- */
+
+/* A cell: the frame (0 when empty), 16 bits for a client on 64-bit machines, the phase, and whether it
+ * is full. The phase counts the pushes into this cell and stays when it is emptied. */
+#if DK_WORD_BITS == 64
+#define DK_CELL_FRAME_BITS  32u
+#define DK_CELL_PHASE_SHIFT 48u
+#else
+#define DK_CELL_FRAME_BITS  22u
+#define DK_CELL_PHASE_SHIFT 22u
+#endif
+#define DK_CELL_PHASE_BITS (DK_WORD_BITS - 1 - DK_CELL_PHASE_SHIFT)
+#define DK_CELL_FULL       ((dk_word)1 << (DK_WORD_BITS - 1))
+#define DK_CELL_PHASE_ONE  ((dk_word)1 << DK_CELL_PHASE_SHIFT)
+#define DK_CELL_PHASE      (DK_CELL_FULL - DK_CELL_PHASE_ONE)
+
+static inline uint32_t dk_cell_frame(dk_word cell)
+{
+    return (uint32_t)(cell & (((dk_word)1 << DK_CELL_FRAME_BITS) - 1));
+}
+static inline dk_word dk_cell_emptied(dk_word cell)
+{
+    return cell & DK_CELL_PHASE;
+}
+static inline dk_word dk_cell_filled(dk_word cell, uint32_t fi)
+{
+    return DK_CELL_FULL | ((cell + DK_CELL_PHASE_ONE) & DK_CELL_PHASE) | fi;
+}
+
+/* How far from the hint the fast paths look. */
+#define DK_CELL_PROBES 4u
+
+/* dk_pcp_list_head.live of a list of cells. */
+#define DK_LIVE         1u /* pushes may have been completed that nobody has popped */
+#define DK_LIVE_CLEAR   2u /* somebody is about to find the list empty */
+#define DK_LIVE_VERSION 4u
+
+/* The end of a push whose phase wrapped or that met a list not plainly live; pcp_cells.c. false: the
+ * list is closed and the frame is back in the caller's hands. */
+bool dk_cells_pushed(struct dk_pcp_list_head *lh, dk_aword *cell, dk_word filled);
+
+DK_INLINE bool dk_cells_pop(const struct deckle *d, uint32_t zone, unsigned list, uint32_t *fi)
+{
+    uint32_t cpu = dk_pcp_cpu(d);
+    if (dk_unlikely(cpu >= d->nr_cpus))
+        return false;
+    struct dk_pcp_set *set = dk_set(d, zone, cpu);
+    struct dk_pcp_list_head *lh = &set->list[list].h;
+    dk_aword *cells = dk_pcp_slots(d, set, list);
+    dk_word top = dk_load_relaxed(&lh->head);
+    if (dk_unlikely(top > d->slot_cap[list]))
+        top = d->slot_cap[list];
+    for (unsigned probe = 0; probe < DK_CELL_PROBES && top; probe++) {
+        dk_word cell = dk_load_relaxed(&cells[--top]);
+        if (dk_likely(cell & DK_CELL_FULL) &&
+            dk_likely(dk_cas(&cells[top], &cell, dk_cell_emptied(cell)))) {
+            dk_store_relaxed(&lh->head, top);
+            *fi = dk_cell_frame(cell);
+            return true;
+        }
+    }
+    return false;
+}
+
+DK_INLINE bool dk_cells_push(const struct deckle *d, uint32_t zone, unsigned list, uint32_t fi)
+{
+    uint32_t cpu = dk_pcp_cpu(d);
+    if (dk_unlikely(cpu >= d->nr_cpus))
+        return false;
+    struct dk_pcp_set *set = dk_set(d, zone, cpu);
+    struct dk_pcp_list_head *lh = &set->list[list].h;
+    dk_aword *cells = dk_pcp_slots(d, set, list);
+    dk_word high = dk_a32_load_relaxed(&lh->high) & DK_HIGH_ENTRIES;
+    dk_word top = dk_load_relaxed(&lh->head);
+    if (dk_unlikely(high > d->slot_cap[list]))
+        high = d->slot_cap[list];
+    for (unsigned probe = 0; probe < DK_CELL_PROBES && top < high; probe++, top++) {
+        dk_word cell = dk_load_relaxed(&cells[top]);
+        dk_word filled = dk_cell_filled(cell, fi);
+        if (dk_likely(!(cell & DK_CELL_FULL)) && dk_likely(dk_cas(&cells[top], &cell, filled))) {
+            dk_store_relaxed(&lh->head, top + 1);
+            if (dk_likely(filled & DK_CELL_PHASE) &&
+                dk_likely((dk_a32_load_seq(&lh->live) & 3) == DK_LIVE))
+                return true;
+            return dk_cells_pushed(lh, &cells[top], filled);
+        }
+    }
+    return false;
+}
+
+/* ---- either ---------------------------------------------------------------------------------- */
+
+static inline bool dk_pcp_pop(struct deckle *d, uint32_t zone, unsigned list, uint32_t *fi)
+{
+#ifdef DK_HAVE_RSEQ
+    if (dk_likely(d->kind == DK_PCP_RSEQ))
+        return dk_stack_pop(d, zone, list, fi);
+#endif
+    return d->kind == DK_PCP_CELLS && dk_cells_pop(d, zone, list, fi);
+}
+
+static inline bool dk_pcp_push(struct deckle *d, uint32_t zone, unsigned list, uint32_t fi)
+{
+#ifdef DK_HAVE_RSEQ
+    if (dk_likely(d->kind == DK_PCP_RSEQ))
+        return dk_stack_push(d, zone, list, fi);
+#endif
+    return d->kind == DK_PCP_CELLS && dk_cells_push(d, zone, list, fi);
+}
+
+#endif
