@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * deckle_validate: everything is counted again from the metadata and compared. In this order, each
+ * relying on the one before: superblock, tables, caches, pageblocks section by section, then the
+ * counters of each zone. Linear in the memory (one look at each state byte), no memory but the
+ * stack, iterative.
+ *
+ * Identities that must hold in a quiet pool:
+ *
+ *   bits of a pageblock          used frames of W; a block allocated as a whole has none set
+ *   used frames of a zone        in allocated blocks + in caches + reserved + holes
+ *   free counter + CPUs' deltas  free frames outside isolated pageblocks; CMA, HighAtomic, Isolate
+ * apart allocations - frees          frames in allocated blocks. In frames, for a block may be
+ * divided, and be freed in pieces, between the two
+ */
+#include "core/validate.h"
+
+#include "core/blockinfo.h"
+#include "core/check.h"
+#include "core/pcp.h"
+#include "core/stats.h"
+
+/* ---- the sentence -------------------------------------------------------------------------- */
+
+bool dk_bad_pool(struct dk_check *c, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    dk_text_vprintf(&c->text, format, args);
+    va_end(args);
+    return false;
+}
+
+bool dk_bad_zone(struct dk_check *c, const struct dk_zone *zone, const char *format, ...)
+{
+    va_list args;
+
+    dk_text_printf(&c->text, "node %u, zone %s: ", zone->node, dk_zone_type_name(zone->type));
+    va_start(args, format);
+    dk_text_vprintf(&c->text, format, args);
+    va_end(args);
+    return false;
+}
+
+/* Where a frame or pageblock is, as far as the tables know. */
+static void say_place(struct dk_check *c, uint64_t fi)
+{
+    uint32_t zone = dk_zone_of_block(c->d, (uint32_t)(fi / DK_BLOCK_FRAMES));
+    uint64_t pfn;
+
+    if (dk_fi_to_pfn(c->d, (uint32_t)fi, &pfn))
+        dk_text_printf(&c->text, " at pfn %llu", DK_LLU(pfn));
+    if (zone < c->d->sb->nr_zones)
+        dk_text_printf(&c->text, " (node %u, zone %s)", c->d->zones[zone].node,
+                       dk_zone_type_name(c->d->zones[zone].type));
+    dk_text_puts(&c->text, ": ");
+}
+
+bool dk_bad_block(struct dk_check *c, uint32_t block, const char *format, ...)
+{
+    va_list args;
+
+    dk_text_printf(&c->text, "pageblock %u", block);
+    say_place(c, (uint64_t)block * DK_BLOCK_FRAMES);
+    va_start(args, format);
+    dk_text_vprintf(&c->text, format, args);
+    va_end(args);
+    return false;
+}
+
+bool dk_bad_frame(struct dk_check *c, uint64_t fi, const char *format, ...)
+{
+    va_list args;
+
+    dk_text_printf(&c->text, "frame %llu", DK_LLU(fi));
+    say_place(c, fi);
+    va_start(args, format);
+    dk_text_vprintf(&c->text, format, args);
+    va_end(args);
+    return false;
+}
+
+/* ---- caches -------------------------------------------------------------------------------- */
+
+/* Entries of a zone's caches that lie in pageblocks first … end-1. */
+struct cache_walk {
+    struct dk_check *check;
+    const struct dk_zone *zone;
+    uint32_t first, end;
+    uint64_t frames;
+    bool ok;
+};
+
+static bool check_entry(struct dk_check *c, const struct dk_zone *zone, uint32_t fi, unsigned order)
+{
+    const struct deckle *d = c->d;
+    uint64_t frames = (uint64_t)1 << order;
+    struct dk_section_view s;
+
+    if (order > d->max_order || !dk_section_of_fi(d, fi, &s) || s.zone != zone->number ||
+        fi + frames > s.first_fi + s.nr)
+        return dk_bad_zone(c, zone, "a cache of order %u holds frame %u, which is not of this zone",
+                           order, fi);
+    if (fi & (frames - 1))
+        return dk_bad_frame(c, fi, "in a cache of order %u, but not a multiple of %llu", order,
+                            DK_LLU(frames));
+    if (!dk_frames_used(d, fi, order))
+        return dk_bad_frame(c, fi, "in a cache of order %u, but not all of it is marked used",
+                            order);
+    if ((order >= DK_BLOCK_ORDER) !=
+        ((dk_load_relaxed(&d->words[fi / DK_BLOCK_FRAMES]) & DK_W_WHOLE) != 0))
+        return dk_bad_frame(c, fi, "in a cache of order %u, but its pageblock is %s", order,
+                            order >= DK_BLOCK_ORDER ? "divided" : "allocated as a whole");
+    for (uint64_t f = fi; f < fi + frames; f++)
+        if (!dk_state_is_free(dk_a8_load_relaxed(&d->state[f])))
+            return dk_bad_frame(c, f, "in a cache of order %u, but its state byte is 0x%02x", order,
+                                dk_a8_load_relaxed(&d->state[f]));
+    if (dk_head_of(d, fi) != DK_NONE)
+        return dk_bad_frame(c, fi, "in a cache of order %u, but part of an allocated block", order);
+    return true;
+}
+
+static void visit_entry(void *ctx, uint32_t fi, unsigned order)
+{
+    struct cache_walk *walk = ctx;
+    uint32_t block = fi / DK_BLOCK_FRAMES;
+
+    if (!walk->ok)
+        return;
+    walk->ok = check_entry(walk->check, walk->zone, fi, order);
+    /* An entry above a pageblock's order may lie in the range with a part of its pageblocks. */
+    for (uint32_t b = 0; walk->ok && order > DK_BLOCK_ORDER && b < 1u << (order - DK_BLOCK_ORDER);
+         b++)
+        if (block + b >= walk->first && block + b < walk->end)
+            walk->frames += DK_BLOCK_FRAMES;
+    if (walk->ok && order <= DK_BLOCK_ORDER && block >= walk->first && block < walk->end)
+        walk->frames += (uint64_t)1 << order;
+}
+
+static bool check_caches(struct dk_check *c, const struct dk_zone *zone, uint32_t first,
+                         uint32_t end, uint64_t *frames)
+{
+    struct cache_walk walk = {c, zone, first, end, 0, true};
+
+    dk_pcp_for_each(c->d, zone, visit_entry, &walk);
+    *frames = walk.frames;
+    return walk.ok;
+}
+
+/* Sizes of the lists, and what the CPU says it owns. */
+static bool check_cache_set(struct dk_check *c, const struct dk_zone *zone, uint32_t cpu)
+{
+    const struct deckle *d = c->d;
+    const struct dk_pcp_set *set = dk_set(d, zone->number, cpu);
+
+    for (unsigned list = 0; list < DK_PCP_LISTS; list++) {
+        struct dk_pcp_list_stat stat;
+
+        dk_pcp_list_stat(d, zone->number, cpu, list, &stat);
+        if (stat.held > stat.capacity || stat.high > stat.capacity)
+            return dk_bad_zone(c, zone,
+                               "the cache list of order %u and type %u on CPU %u holds %llu "
+                               "entries up to %u, it has room for %u",
+                               list / DK_PCP_TYPES, list % DK_PCP_TYPES, cpu, DK_LLU(stat.held),
+                               stat.high, stat.capacity);
+    }
+    for (unsigned type = 0; type < DK_PCP_TYPES; type++)
+        for (unsigned i = 0; i < 2; i++)
+            if (dk_a32_load_relaxed(&set->current_block[type][i]) > d->sb->next_block)
+                return dk_bad_zone(c, zone, "CPU %u owns pageblock %u of %u", cpu,
+                                   dk_a32_load_relaxed(&set->current_block[type][i]) - 1,
+                                   d->sb->next_block);
+    return true;
+}
+
+/* ---- counters ------------------------------------------------------------------------------ */
+
+/* Counters are words and may be differences: equal modulo 2^word is equal. */
+static bool check_counter(struct dk_check *c, const struct dk_zone *zone, const char *name,
+                          dk_word counter, uint64_t counted)
+{
+    if (counter == (dk_word)counted)
+        return true;
+    return dk_bad_zone(c, zone, "the counter of %s says %llu, counted %llu", name, DK_LLU(counter),
+                       DK_LLU(counted));
+}
+
+static dk_word free_with_deltas(const struct deckle *d, const struct dk_zone *zone)
+{
+    dk_word sum = dk_load_relaxed(&zone->free);
+
+    for (uint32_t cpu = 0; cpu < d->nr_cpus; cpu++)
+        sum += dk_load_relaxed(&dk_set(d, zone->number, cpu)->free_delta);
+    return sum;
+}
+
+static bool check_counters(struct dk_check *c, const struct dk_zone *z, const struct dk_tally *t,
+                           uint64_t present)
+{
+    return check_counter(c, z, "free frames (with the CPUs' shares)", free_with_deltas(c->d, z),
+                         t->free) &&
+           check_counter(c, z, "free CMA frames", dk_load_relaxed(&z->free_cma), t->free_cma) &&
+           check_counter(c, z, "free HighAtomic frames", dk_load_relaxed(&z->free_highatomic),
+                         t->free_highatomic) &&
+           check_counter(c, z, "free isolated frames", dk_load_relaxed(&z->free_isolated),
+                         t->free_isolated) &&
+           check_counter(c, z, "frames in HighAtomic pageblocks",
+                         dk_load_relaxed(&z->highatomic_frames),
+                         t->highatomic_blocks * DK_BLOCK_FRAMES) &&
+           check_counter(c, z, "present frames", dk_load_relaxed(&z->present), present) &&
+           check_counter(c, z, "reserved frames", dk_load_relaxed(&z->reserved), t->reserved) &&
+           check_counter(c, z, "managed frames", dk_load_relaxed(&z->managed),
+                         present - t->reserved);
+}
+
+/* Frames given out minus frames taken back are the frames in allocated blocks. */
+static bool check_live(struct dk_check *c, const struct dk_zone *z, const struct dk_tally *t)
+{
+    uint64_t allocs = 0, frees = 0;
+
+    for (unsigned order = 0; order < DK_NR_ORDERS; order++) {
+        allocs += dk_zone_allocs(c->d, z, order) << order;
+        frees += dk_zone_frees(c->d, z, order) << order;
+    }
+    if (allocs - frees == t->allocated)
+        return true;
+    return dk_bad_zone(c, z,
+                       "%llu frames were given out and %llu came back, but %llu are allocated",
+                       DK_LLU(allocs), DK_LLU(frees), DK_LLU(t->allocated));
+}
+
+/* ---- a zone -------------------------------------------------------------------------------- */
+
+/* All sections of the zone; *open_blocks: pageblocks of them that are not offline. */
+static bool check_zone_sections(struct dk_check *c, const struct dk_zone *zone,
+                                struct dk_tally *tally, uint64_t *present)
+{
+    const struct deckle *d = c->d;
+    struct dk_section_view s;
+
+    *present = 0;
+    for (uint32_t n = 0; dk_section_nth(d, n, &s); n++) {
+        uint64_t frames =
+            (uint64_t)(dk_section_end_block(&s) - dk_section_first_block(&s)) * DK_BLOCK_FRAMES;
+
+        if (s.zone != zone->number)
+            continue;
+        if (!dk_check_blocks(c, &s, dk_section_first_block(&s), dk_section_end_block(&s), tally))
+            return false;
+        *present += frames;
+    }
+    *present -= tally->holes;
+    return true;
+}
+
+/* Pageblocks that no section touches are offline. */
+static bool check_zone_rest(struct dk_check *c, const struct dk_zone *zone,
+                            const struct dk_tally *tally)
+{
+    const struct deckle *d = c->d;
+    uint32_t number = dk_a32_load_relaxed(&zone->first_span);
+    uint64_t open = 0;
+
+    while (number) {
+        const struct dk_span *span = &d->spans[number - 1];
+
+        for (uint32_t b = 0; b < span->nr_blocks; b++)
+            open += !(dk_load_relaxed(&d->words[span->first_block + b]) & DK_W_OFFLINE);
+        number = dk_a32_load_relaxed(&span->next_in_zone);
+    }
+    if (open != tally->open_blocks)
+        return dk_bad_zone(c, zone, "%llu pageblocks are not offline, but sections have %llu",
+                           DK_LLU(open), DK_LLU(tally->open_blocks));
+    return true;
+}
+
+static bool check_zone_span(struct dk_check *c, const struct dk_zone *zone)
+{
+    uint64_t start = 0, end = 0;
+    struct dk_section_view s;
+
+    for (uint32_t n = 0; dk_section_nth(c->d, n, &s); n++) {
+        if (s.zone != zone->number)
+            continue;
+        start = end ? start : s.pfn;
+        end = s.pfn + s.nr;
+    }
+    if (dk_pfn_load(&zone->start_pfn) == start && dk_pfn_load(&zone->end_pfn) == end)
+        return true;
+    return dk_bad_zone(c, zone, "it says pfn %llu to %llu, its sections cover %llu to %llu",
+                       DK_LLU(dk_pfn_load(&zone->start_pfn)), DK_LLU(dk_pfn_load(&zone->end_pfn)),
+                       DK_LLU(start), DK_LLU(end));
+}
+
+static bool check_zone(struct dk_check *c, const struct dk_zone *zone)
+{
+    struct dk_tally tally = {0};
+    uint64_t present, cached;
+
+    if (!check_zone_span(c, zone))
+        return false;
+    for (uint32_t cpu = 0; cpu < c->d->nr_cpus; cpu++)
+        if (!check_cache_set(c, zone, cpu))
+            return false;
+    if (!check_caches(c, zone, 0, DK_NONE, &cached) ||
+        !check_zone_sections(c, zone, &tally, &present))
+        return false;
+    if (tally.loose != cached)
+        return dk_bad_zone(c, zone,
+                           "%llu used frames are neither allocated nor reserved, but the caches "
+                           "hold %llu",
+                           DK_LLU(tally.loose), DK_LLU(cached));
+    return check_zone_rest(c, zone, &tally) && check_counters(c, zone, &tally, present) &&
+           check_live(c, zone, &tally);
+}
+
+/* ---- public -------------------------------------------------------------------------------- */
+
+static void begin(struct dk_check *c, const struct deckle *d, char *buf, size_t buf_size)
+{
+    c->d = d;
+    dk_text_begin(&c->text, buf, buf ? buf_size : 0, NULL, NULL);
+}
+
+static bool check_pool(struct dk_check *c)
+{
+    if (!dk_check_superblock(c) || !dk_check_tables(c))
+        return false;
+    for (uint32_t i = 0; i < c->d->sb->nr_zones; i++)
+        if (!check_zone(c, &c->d->zones[i]))
+            return false;
+    return true;
+}
+
+int deckle_validate(const struct deckle *d, char *buf, size_t buf_size)
+{
+    struct dk_check c;
+
+    if (!d)
+        return DECKLE_EINVAL;
+    begin(&c, d, buf, buf_size);
+    return check_pool(&c) ? DECKLE_OK : DECKLE_ECORRUPT;
+}
+
+/* The pageblocks of one section that [pfn, end_pfn) touches. */
+static bool check_part(struct dk_check *c, const struct dk_section_view *s, uint64_t pfn,
+                       uint64_t end_pfn)
+{
+    uint64_t skip = pfn > s->pfn ? pfn - s->pfn : 0;
+    uint64_t last = dk_min64(end_pfn - s->pfn, s->nr) - 1;
+    uint32_t first = (uint32_t)((s->first_fi + skip) / DK_BLOCK_FRAMES);
+    uint32_t end = (uint32_t)((s->first_fi + last) / DK_BLOCK_FRAMES) + 1;
+    struct dk_tally tally = {0};
+    uint64_t cached;
+
+    if (!dk_check_section(c, s) || !check_caches(c, &c->d->zones[s->zone], first, end, &cached) ||
+        !dk_check_blocks(c, s, first, end, &tally))
+        return false;
+    if (tally.loose != cached)
+        return dk_bad_block(c, first,
+                            "from here to pageblock %u %llu used frames are neither allocated "
+                            "nor reserved, but the caches hold %llu",
+                            end - 1, DK_LLU(tally.loose), DK_LLU(cached));
+    return true;
+}
+
+static bool check_range(struct dk_check *c, uint64_t pfn, uint64_t end_pfn)
+{
+    struct dk_section_view s;
+    bool more;
+
+    if (!dk_check_superblock(c))
+        return false;
+    more = dk_section_of_pfn(c->d, pfn, &s) || dk_section_from(c->d, pfn, &s);
+    for (; more && s.pfn < end_pfn; more = dk_section_from(c->d, s.pfn + s.nr, &s))
+        if (!check_part(c, &s, pfn, end_pfn))
+            return false;
+    return true;
+}
+
+int deckle_validate_range(const struct deckle *d, uint64_t pfn, uint64_t nr, char *buf,
+                          size_t buf_size)
+{
+    struct dk_check c;
+
+    if (!d)
+        return DECKLE_EINVAL;
+    begin(&c, d, buf, buf_size);
+    if (pfn >= DK_PFN_LIMIT || !nr)
+        return DECKLE_OK; /* there are no such frames */
+    return check_range(&c, pfn, pfn + dk_min64(nr, DK_PFN_LIMIT - pfn)) ? DECKLE_OK
+                                                                        : DECKLE_ECORRUPT;
+}
