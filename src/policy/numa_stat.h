@@ -36,8 +36,8 @@ struct dk_numa_bumps {
     uint8_t preferred;
 };
 
-static inline struct dk_numa_bumps dk_numa_stat(uint32_t preferred, uint32_t serving, uint32_t cpu,
-                                                uint32_t interleave)
+static inline struct dk_numa_bumps dk_numa_account(uint32_t preferred, uint32_t serving,
+                                                   uint32_t cpu, uint32_t interleave)
 {
     struct dk_numa_bumps bumps;
     unsigned on_serving = DK_NUMA_BIT(serving == preferred ? DK_NUMA_HIT : DK_NUMA_MISS) |

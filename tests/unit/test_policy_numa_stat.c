@@ -38,7 +38,7 @@ static void test_rows(void **state)
 
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct dk_numa_bumps b =
-            dk_numa_stat(rows[i].preferred, rows[i].serving, rows[i].cpu, rows[i].interleave);
+            dk_numa_account(rows[i].preferred, rows[i].serving, rows[i].cpu, rows[i].interleave);
 
         assert_int_equal(b.serving, rows[i].on_serving);
         assert_int_equal(b.preferred, rows[i].on_preferred);
@@ -63,7 +63,7 @@ static void test_sums(void **state)
         uint32_t serving = (uint32_t)test_random_below(&seed, 4);
         uint32_t cpu = (uint32_t)test_random_below(&seed, 4);
         uint32_t chosen = test_random(&seed) & 1 ? preferred : DK_NO_NODE;
-        struct dk_numa_bumps b = dk_numa_stat(preferred, serving, cpu, chosen);
+        struct dk_numa_bumps b = dk_numa_account(preferred, serving, cpu, chosen);
 
         bump(counters[serving], b.serving);
         bump(counters[preferred], b.preferred);
