@@ -39,6 +39,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <deckle/debug.h>
 #include <deckle/gfp.h>
 #include <deckle/types.h>
 
@@ -339,13 +340,9 @@ DECKLE_API int deckle_set_pageblock_type(struct deckle *d, uint64_t pfn,
 /* ---------------------------------------------------------------------------------------------
  * Switches at run time (deckle/debug.h explains each). Set-up.
  */
-#define DECKLE_DEBUG_STRICT        (1u << 0) /* state bytes by atomic exchange */
-#define DECKLE_DEBUG_POISON        (1u << 1) /* fill on free, verify on allocation */
-#define DECKLE_DEBUG_ZERO_ON_ALLOC (1u << 2)
-#define DECKLE_DEBUG_ZERO_ON_FREE  (1u << 3)
-#define DECKLE_POISON_BYTE         0xAAu
-/* Returns the previous set; ENOTSUP if the map hook is missing, EINVAL for unknown bits, and for
- * POISON together with ZERO_ON_… (the reference gives poison precedence: say which you want). */
+/* Set switches (DECKLE_DEBUG_…), clear the others. Returns the previous set; ENOTSUP if the map hook is
+ * missing, EINVAL for unknown bits, and for POISON together with ZERO_ON_… (the reference gives poison
+ * precedence: say which you want). */
 DECKLE_API int deckle_set_debug(struct deckle *d, uint32_t switches);
 
 /* ---------------------------------------------------------------------------------------------
