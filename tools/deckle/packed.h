@@ -43,8 +43,7 @@ enum packed_column {
     NR_COLUMNS
 };
 
-/* --- writing -------------------------------------------------------------------------------------
- */
+/* --- writing --------------------------------------------------------------------------------- */
 
 struct packed_writer;
 
@@ -63,8 +62,7 @@ const char *packed_writer_why(const struct packed_writer *w);
 uint64_t packed_writer_bytes(const struct packed_writer *w); /* of the file so far */
 void packed_writer_free(struct packed_writer *w);
 
-/* --- reading (trace.c) ---------------------------------------------------------------------------
- */
+/* --- reading (trace.c) ----------------------------------------------------------------------- */
 
 struct packed_reader;
 

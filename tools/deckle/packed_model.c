@@ -107,8 +107,7 @@ static struct cpu *cpu_of(struct packed_model *m, uint32_t cpu)
     return m->cpus[cpu];
 }
 
-/* --- blocks
- * ---------------------------------------------------------------------------------------- */
+/* --- blocks ---------------------------------------------------------------------------------- */
 
 static size_t slot_of(const struct block *blocks, size_t room, uint64_t pfn)
 {
@@ -162,8 +161,7 @@ static struct block *find_or_add(struct packed_model *m, uint64_t pfn)
     return b;
 }
 
-/* --- stacks
- * ---------------------------------------------------------------------------------------- */
+/* --- stacks ---------------------------------------------------------------------------------- */
 
 static bool holds(struct packed_model *m, const struct entry *e)
 {
@@ -212,8 +210,7 @@ bool packed_model_guess(struct packed_model *m, uint32_t cpu, uint8_t order, uin
     return true;
 }
 
-/* --- numbers
- * ---------------------------------------------------------------------------------------- */
+/* --- numbers --------------------------------------------------------------------------------- */
 
 static bool in_window(const struct packed_model *m, uint64_t number)
 {
@@ -278,8 +275,7 @@ uint64_t packed_model_next_free(struct packed_model *m, uint32_t cpu)
     return c != NULL ? c->next_free : 0;
 }
 
-/* --- events
- * ------------------------------------------------------------------------------------------ */
+/* --- events ---------------------------------------------------------------------------------- */
 
 bool packed_model_alloc(struct packed_model *m, uint32_t cpu, uint8_t order, uint8_t migratetype,
                         uint64_t pfn)

@@ -46,8 +46,7 @@ static enum trace_status damaged(char *why, const char *what)
     return TRACE_ERROR;
 }
 
-/* --- chunks out of the file
- * --------------------------------------------------------------------------- */
+/* --- chunks out of the file ------------------------------------------------------------------ */
 
 static bool take(struct packed_reader *r, void *to, size_t size, char *why)
 {
@@ -128,8 +127,7 @@ static bool take_chunk(struct packed_reader *r, uint8_t *tag, size_t *size, char
     return true;
 }
 
-/* --- INFO and END: lines "key value"
- * --------------------------------------------------------------- */
+/* --- INFO and END: lines "key value" --------------------------------------------------------- */
 
 /* The value of a key, copied to value; false if it is not there. */
 static bool text_value(const unsigned char *text, size_t size, const char *key, char *value,
@@ -241,8 +239,7 @@ static enum trace_status take_end(struct packed_reader *r, size_t size, uint64_t
     return TRACE_END;
 }
 
-/* --- EVENTS
- * --------------------------------------------------------------------------------------- */
+/* --- EVENTS ---------------------------------------------------------------------------------- */
 
 static bool take_kind(struct packed_reader *r, struct bytes_view *v)
 {

@@ -60,8 +60,7 @@ static bool fail(struct packed_writer *w, const char *why)
     return false;
 }
 
-/* --- chunks into the file
- * -------------------------------------------------------------------------- */
+/* --- chunks into the file -------------------------------------------------------------------- */
 
 static bool put(struct packed_writer *w, const void *from, size_t size)
 {
@@ -190,8 +189,7 @@ uint64_t packed_writer_bytes(const struct packed_writer *w)
     return w->bytes;
 }
 
-/* --- kinds
- * ----------------------------------------------------------------------------------------- */
+/* --- kinds ----------------------------------------------------------------------------------- */
 
 static struct kind kind_of(const struct trace_event *e)
 {
@@ -253,8 +251,7 @@ static void add_new_kinds(struct packed_writer *w)
     }
 }
 
-/* --- events into columns
- * ----------------------------------------------------------------------------- */
+/* --- events into columns --------------------------------------------------------------------- */
 
 static void add_difference(struct bytes *column, uint64_t value, uint64_t from)
 {
@@ -355,8 +352,7 @@ static bool flush_chunk(struct packed_writer *w)
     return put_chunk(w, PACKED_EVENTS);
 }
 
-/* --- collecting
- * ------------------------------------------------------------------------------------- */
+/* --- collecting ------------------------------------------------------------------------------ */
 
 /* Adds the event to the burst before it on its CPU, where it continues that. */
 static bool join_burst(struct packed_writer *w, const struct trace_event *e)

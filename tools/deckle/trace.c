@@ -66,8 +66,7 @@ const char *trace_compression_name(enum trace_compression compression)
     return compression == TRACE_XZ ? "xz" : compression == TRACE_GZ ? "gz" : "none";
 }
 
-/* --- opening and closing
- * ---------------------------------------------------------------------------- */
+/* --- opening and closing --------------------------------------------------------------------- */
 
 /* The file's name without folders, as the name of the recording. */
 static void name_source(struct trace_facts *facts, const char *path)
@@ -148,8 +147,7 @@ void trace_close(struct trace *t)
     free(t);
 }
 
-/* --- events
- * ----------------------------------------------------------------------------------------- */
+/* --- events ---------------------------------------------------------------------------------- */
 
 static enum trace_status failed(struct trace *t, uint64_t line, const char *why)
 {

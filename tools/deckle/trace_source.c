@@ -52,8 +52,7 @@ struct trace_source {
     char why[TRACE_MESSAGE];
 };
 
-/* --- bytes as stored -----------------------------------------------------------------------------
- */
+/* --- bytes as stored ------------------------------------------------------------------------- */
 
 static bool fail(struct trace_source *s, const char *why)
 {
@@ -115,8 +114,7 @@ static bool fill_packed(struct trace_source *s)
     return true;
 }
 
-/* --- decoders: packed -> room bytes at to; how many, or -1
- * ------------------------------------------- */
+/* --- decoders: packed -> room bytes at to; how many, or -1 ----------------------------------- */
 
 static int64_t decode_plain(struct trace_source *s, unsigned char *to, size_t room)
 {
@@ -193,8 +191,7 @@ static int64_t decode_gz(struct trace_source *s, unsigned char *to, size_t room)
     return (int64_t)(room - s->gz.avail_out);
 }
 
-/* --- the text buffer
- * ------------------------------------------------------------------------------- */
+/* --- the text buffer ------------------------------------------------------------------------- */
 
 static bool within_limits(struct trace_source *s)
 {
@@ -317,8 +314,7 @@ int trace_source_line(struct trace_source *s, char **line, size_t *length, bool 
     return 1;
 }
 
-/* --- opening
- * ----------------------------------------------------------------------------------------- */
+/* --- opening --------------------------------------------------------------------------------- */
 
 static const struct {
     const char *bytes;

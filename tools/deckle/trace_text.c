@@ -17,8 +17,7 @@ struct span {
     size_t length;
 };
 
-/* --- small pieces
- * ---------------------------------------------------------------------------------- */
+/* --- small pieces ---------------------------------------------------------------------------- */
 
 static bool is_space(char c)
 {
@@ -93,8 +92,7 @@ static struct span token_before(const char *begin, const char **end)
     return s;
 }
 
-/* --- what stands before the event's name
- * ----------------------------------------------------------- */
+/* --- what stands before the event's name ----------------------------------------------------- */
 
 enum prefix { PREFIX_OK, PREFIX_NO_TIME, PREFIX_BAD };
 
@@ -201,8 +199,7 @@ static enum prefix parse_prefix(struct trace_text *p, const char *begin, const c
     return PREFIX_OK;
 }
 
-/* --- what stands behind it
- * --------------------------------------------------------------------------- */
+/* --- what stands behind it ------------------------------------------------------------------- */
 
 enum field {
     FIELD_PAGE,
@@ -412,8 +409,7 @@ static bool burst_body(const struct span fields[NR_FIELDS], struct trace_event *
     return true;
 }
 
-/* --- the line
- * ---------------------------------------------------------------------------------------- */
+/* --- the line -------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name; /* with the colon that ends it */
