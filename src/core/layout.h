@@ -36,6 +36,7 @@
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "base/compiler.h"
+#include "policy/zonelist_order.h"
 
 #define DK_BLOCK_ORDER  DECKLE_PAGEBLOCK_ORDER
 #define DK_BLOCK_FRAMES DECKLE_PAGEBLOCK_PAGES
@@ -255,6 +256,9 @@ struct dk_superblock {
     dk_counter bad[16];
     dk_counter split_blocks, remote_drains, drain_retries;
     dk_a32 debug;             /* DECKLE_DEBUG_… */
+    /* scratch of dk_zonelists_rebuild, too large for the stack */
+    struct dk_node_view node_view[DECKLE_MAX_NODES];
+    uint32_t node_load[DECKLE_MAX_NODES];
     dk_a32 grouping_off;      /* too small to group by mobility (policy/fallback.h); set with the marks */
 };
 

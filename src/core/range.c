@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Announcing frames and recording reservations: two short tables, sorted by pfn, that only set-up
+ * touches. A reservation is a union: order, number and overlaps of the calls do not matter, and frames
+ * that do not exist may be named; it holds for memory that is added later, too.
+ */
+#include "base/div64.h"
+#include "base/mem.h"
+#include "core/config.h"
+#include "core/section.h"
+#include "core/setup.h"
+
+uint32_t dk_range_above(const struct deckle *d, uint64_t pfn)
+{
+    uint32_t low = 0, high = d->sb->nr_ranges;
+
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (d->ranges[mid].pfn + d->ranges[mid].nr <= pfn)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* A hole in a pageblock of another zone cannot be filled: what a removal leaves there keeps its section. */
+static bool lies_in_section_of_other_zone(const struct deckle *d, const struct dk_piece *p,
+                                          uint32_t zone)
+{
+    struct dk_section_view s;
+    return dk_section_of_pfn(d, p->pfn, &s) && s.zone != zone;
+}
+
+static void insert_range(struct deckle *d, const struct dk_piece *p, uint32_t zone, uint32_t flags)
+{
+    uint32_t at = dk_range_above(d, p->pfn);
+    struct dk_range *r = &d->ranges[at];
+
+    memmove(r + 1, r, (d->sb->nr_ranges - at) * sizeof *r);
+    *r = (struct dk_range){.pfn = p->pfn, .nr = p->nr, .zone = zone, .flags = flags,
+                           .block = DK_NONE};
+    d->sb->nr_ranges++;
+}
+
+int deckle_add_range(struct deckle *d, const struct deckle_range *range)
+{
+    struct dk_piece pieces[DK_MAX_PIECES];
+
+    if (!d || !range)
+        return DECKLE_EINVAL;
+    struct dk_superblock *sb = d->sb;
+    const struct dk_range_rules rules = {sb->dma_limit_pfn, sb->dma32_limit_pfn, sb->nr_nodes,
+                                         sb->features};
+    int n = dk_divide_range(&rules, range, pieces, NULL);
+    if (n < 0)
+        return n;
+    uint32_t at = dk_range_above(d, range->pfn);
+    if (at < sb->nr_ranges && d->ranges[at].pfn < range->pfn + range->nr)
+        return DECKLE_EEXIST;
+    if ((uint32_t)n > sb->max_ranges - sb->nr_ranges)
+        return DECKLE_ENOSPC;
+    for (int i = 0; i < n; i++) {
+        uint32_t zone = sb->zone_of[pieces[i].node][pieces[i].type];
+        if (!zone)
+            return DECKLE_ENOSPC;
+        if (lies_in_section_of_other_zone(d, &pieces[i], zone - 1))
+            return DECKLE_EINVAL;
+    }
+    for (int i = 0; i < n; i++)
+        insert_range(d, &pieces[i], sb->zone_of[pieces[i].node][pieces[i].type] - 1, range->flags);
+    return DECKLE_OK;
+}
+
+bool dk_reservation_add(struct deckle *d, uint64_t pfn, uint64_t nr)
+{
+    struct dk_superblock *sb = d->sb;
+    struct dk_reservation *v = d->reservations;
+    uint32_t first = 0, end;
+    uint64_t stop = pfn + nr;
+
+    /* first … end-1 touch or overlap the new one and become part of it */
+    while (first < sb->nr_reservations && v[first].pfn + v[first].nr < pfn)
+        first++;
+    for (end = first; end < sb->nr_reservations && v[end].pfn <= stop; end++) {
+        pfn = dk_min64(pfn, v[end].pfn);
+        stop = dk_max64(stop, v[end].pfn + v[end].nr);
+    }
+    if (first == end && sb->nr_reservations == sb->max_reservations)
+        return false;
+    memmove(&v[first + 1], &v[end], (sb->nr_reservations - end) * sizeof *v);
+    v[first] = (struct dk_reservation){pfn, stop - pfn};
+    sb->nr_reservations = sb->nr_reservations - (end - first) + 1;
+    return true;
+}
