@@ -15,15 +15,15 @@ if(NOT DECKLE_CMOCKA STREQUAL "bundled" AND NOT CMAKE_CROSSCOMPILING)
     endif()
 endif()
 
-add_library(deckle_test_support INTERFACE)
-target_include_directories(deckle_test_support INTERFACE ${PROJECT_SOURCE_DIR}/tests/support)
+add_library(deckle_test_environment INTERFACE)
+target_include_directories(deckle_test_environment INTERFACE ${PROJECT_SOURCE_DIR}/tests/support)
 if(cmocka_found)
-    target_link_libraries(deckle_test_support INTERFACE PkgConfig::CMOCKA)
+    target_link_libraries(deckle_test_environment INTERFACE PkgConfig::CMOCKA)
 else()
-    target_include_directories(deckle_test_support INTERFACE
+    target_include_directories(deckle_test_environment INTERFACE
                                ${PROJECT_SOURCE_DIR}/tests/support/cmocka)
 endif()
-target_link_libraries(deckle_test_support INTERFACE Threads::Threads m)
+target_link_libraries(deckle_test_environment INTERFACE Threads::Threads m)
 
 # Tests, unlike the library, may use atomics wider than the machine word (32-bit mips).
 include(CheckCSourceCompiles)
@@ -33,8 +33,22 @@ check_c_source_compiles("
     _Atomic uint64_t n;
     int main(void) { return (int)atomic_fetch_add(&n, 1); }" DECKLE_HAVE_ATOMIC64)
 if(NOT DECKLE_HAVE_ATOMIC64)
-    target_link_libraries(deckle_test_support INTERFACE atomic)
+    target_link_libraries(deckle_test_environment INTERFACE atomic)
 endif()
+
+# deckle_test_parts(folder): the sources of a folder of tests that are no tests themselves become a
+# library that its tests link; those of tests/support are linked by all. The library under test is the
+# test's own choice, hence no link here.
+function(deckle_test_parts folder)
+    deckle_glob(parts ${folder}/*.c)
+    list(FILTER parts EXCLUDE REGEX "/test_[^/]*$")
+    if(parts AND NOT TARGET deckle_test_${folder})
+        add_library(deckle_test_${folder} STATIC ${parts})
+        target_compile_options(deckle_test_${folder} PRIVATE ${DECKLE_WARNINGS})
+        target_include_directories(deckle_test_${folder} PRIVATE ${public_include} ${internal_include})
+        target_link_libraries(deckle_test_${folder} PRIVATE deckle_test_environment)
+    endif()
+endfunction()
 
 # deckle_test_wishes(source group): sets timeout, labels and serial from the source's "ctest:" line.
 macro(deckle_test_wishes source group)
@@ -64,7 +78,12 @@ function(deckle_add_test group source)
     add_executable(${target} ${source})
     target_compile_options(${target} PRIVATE ${DECKLE_WARNINGS})
     target_compile_definitions(${target} PRIVATE DECKLE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-    target_link_libraries(${target} PRIVATE ${ARGN} deckle_test_support)
+    foreach(folder IN ITEMS ${group} support)
+        if(TARGET deckle_test_${folder})
+            target_link_libraries(${target} PRIVATE deckle_test_${folder})
+        endif()
+    endforeach()
+    target_link_libraries(${target} PRIVATE ${ARGN} deckle_test_environment)
 
     set(shifts 12)
     file(STRINGS ${source} uses_shift REGEX "test_page_shift\\(" LIMIT_COUNT 1)

@@ -4,8 +4,7 @@
  * (cross builds for s390x, mips and aarch64, and -m32). Native builds use the real library; a test
  * that needs more than this does not compile here, so the two cannot drift apart unseen.
  *
- * Include <stdarg.h>, <stddef.h>, <setjmp.h> and <stdint.h> first, as with the real header. All of
- * it is static: one executable has one source that includes it.
+ * Include <stdarg.h>, <stddef.h>, <setjmp.h> and <stdint.h> first, as with the real header.
  */
 #ifndef DECKLE_TESTS_CMOCKA_H
 #define DECKLE_TESTS_CMOCKA_H
@@ -42,7 +41,7 @@ struct CMUnitTest {
 /* How one test ends early: setjmp's value is one of these. */
 enum { CM_FAILED_ = 1, CM_SKIPPED_ = 2 };
 
-static jmp_buf cm_end_;
+__attribute__((weak)) jmp_buf cm_end_; /* weak: one for all sources of an executable */
 
 static inline _Noreturn void cm_leave_(int how)
 {
