@@ -113,9 +113,8 @@ void dk_pcp_free_slow(struct deckle *d, struct dk_zone *zone, unsigned list, uin
     if (dk_pcp_make_room(d, zone, dk_pcp_cpu(d), list) &&
         dk_pcp_put(d, zone->number, list, &fi, 1, &lh))
         return;
-    struct dk_pcp_set *set = dk_stat_set(d, zone->number);
-    dk_counter_add(&set->direct_frees[order], 1);
-    dk_zone_give(d, zone, set, order, &fi, 1);
+    dk_counter_add(&dk_stat_set(d, zone->number)->direct_frees[order], 1);
+    dk_pcp_give(d, zone, list, &fi, 1);
 }
 
 void dk_pcp_put_surplus(struct deckle *d, struct dk_zone *zone, unsigned list, const uint32_t *fis,
