@@ -150,6 +150,15 @@ DK_DEFINE_A8_BY_CAS(and, old &v)
 DK_DEFINE_A8_BY_CAS(add_relaxed, old + v)
 #endif
 
+/*
+ * A store that is no scheduling point: the last step of a restartable sequence on the simulated
+ * machine, where nothing may come between the question whether the sequence still runs and the store.
+ */
+static inline void dk_store_unseen(dk_aword *p, dk_word v)
+{
+    atomic_store_explicit(p, v, memory_order_relaxed);
+}
+
 static inline void dk_fence_seq(void)
 {
     DK_SIM_POINT((void *)0, DK_POINT_FENCE);
