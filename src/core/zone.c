@@ -61,6 +61,11 @@ static dk_word open_free(dk_word w)
     return w & (DK_W_OFFLINE | DK_W_ISOLATED) ? 0 : dk_w_free(w);
 }
 
+static dk_word shut_free(dk_word w)
+{
+    return w & DK_W_ISOLATED ? dk_w_free(w) : 0;
+}
+
 static dk_word free_of_type(dk_word w, unsigned type)
 {
     return dk_w_type(w) == type ? open_free(w) : 0;
@@ -80,8 +85,7 @@ void dk_zone_account(struct dk_zone *zone, struct dk_pcp_set *set, dk_word from,
     dk_word ha = free_of_type(to, DECKLE_HIGHATOMIC) - free_of_type(from, DECKLE_HIGHATOMIC);
     if (ha)
         dk_add_relaxed(&zone->free_highatomic, ha);
-    dk_word isolated = (to & DK_W_ISOLATED ? dk_w_free(to) : 0) -
-                       (from & DK_W_ISOLATED ? dk_w_free(from) : 0);
+    dk_word isolated = shut_free(to) - shut_free(from);
     if (isolated)
         dk_add_relaxed(&zone->free_isolated, isolated);
     dk_word blocks = (dk_word)(dk_w_type(to) == DECKLE_HIGHATOMIC) -
