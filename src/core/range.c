@@ -72,24 +72,41 @@ int deckle_add_range(struct deckle *d, const struct deckle_range *range)
     return DECKLE_OK;
 }
 
-bool dk_reservation_add(struct deckle *d, uint64_t pfn, uint64_t nr)
+/* The reservations that touch or overlap [pfn, pfn + nr): first … end - 1. */
+static void find_touching(const struct deckle *d, uint64_t pfn, uint64_t nr, uint32_t *first,
+                          uint32_t *end)
+{
+    const struct dk_reservation *v = d->reservations;
+
+    *first = 0;
+    while (*first < d->sb->nr_reservations && v[*first].pfn + v[*first].nr < pfn)
+        ++*first;
+    *end = *first;
+    while (*end < d->sb->nr_reservations && v[*end].pfn <= pfn + nr)
+        ++*end;
+}
+
+bool dk_reservation_fits(const struct deckle *d, uint64_t pfn, uint64_t nr)
+{
+    uint32_t first, end;
+
+    find_touching(d, pfn, nr, &first, &end);
+    return first < end || d->sb->nr_reservations < d->sb->max_reservations;
+}
+
+void dk_reservation_add(struct deckle *d, uint64_t pfn, uint64_t nr)
 {
     struct dk_superblock *sb = d->sb;
     struct dk_reservation *v = d->reservations;
-    uint32_t first = 0, end;
     uint64_t stop = pfn + nr;
+    uint32_t first, end;
 
-    /* first … end-1 touch or overlap the new one and become part of it */
-    while (first < sb->nr_reservations && v[first].pfn + v[first].nr < pfn)
-        first++;
-    for (end = first; end < sb->nr_reservations && v[end].pfn <= stop; end++) {
-        pfn = dk_min64(pfn, v[end].pfn);
-        stop = dk_max64(stop, v[end].pfn + v[end].nr);
+    find_touching(d, pfn, nr, &first, &end);
+    if (first < end) {
+        pfn = dk_min64(pfn, v[first].pfn);
+        stop = dk_max64(stop, v[end - 1].pfn + v[end - 1].nr);
     }
-    if (first == end && sb->nr_reservations == sb->max_reservations)
-        return false;
     memmove(&v[first + 1], &v[end], (sb->nr_reservations - end) * sizeof *v);
     v[first] = (struct dk_reservation){pfn, stop - pfn};
     sb->nr_reservations = sb->nr_reservations - (end - first) + 1;
-    return true;
 }

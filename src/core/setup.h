@@ -34,8 +34,8 @@ void dk_update_marks(struct deckle *d);
 /* range.c: the first range that ends above pfn; nr_ranges if there is none. */
 uint32_t dk_range_above(const struct deckle *d, uint64_t pfn);
 
-/* range.c: add to the reservations, merging those that touch. False: the table is full, and nothing
- * changed. */
-bool dk_reservation_add(struct deckle *d, uint64_t pfn, uint64_t nr);
+/* range.c: is there room for this reservation, and add it, merging those that touch. */
+bool dk_reservation_fits(const struct deckle *d, uint64_t pfn, uint64_t nr);
+void dk_reservation_add(struct deckle *d, uint64_t pfn, uint64_t nr);
 
 #endif
