@@ -47,6 +47,9 @@ function(deckle_test_parts folder)
         target_compile_options(deckle_test_${folder} PRIVATE ${DECKLE_WARNINGS})
         target_include_directories(deckle_test_${folder} PRIVATE ${public_include} ${internal_include})
         target_link_libraries(deckle_test_${folder} PRIVATE deckle_test_environment)
+        if(folder STREQUAL "tools") # they use the command's parts
+            target_link_libraries(deckle_test_${folder} PRIVATE deckle_command)
+        endif()
     endif()
 endfunction()
 

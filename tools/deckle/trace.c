@@ -149,12 +149,21 @@ void trace_close(struct trace *t)
 
 /* --- events ---------------------------------------------------------------------------------- */
 
+/* Messages show pieces of the file: nothing of it may act on a terminal. */
+static void make_printable(char *text)
+{
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+            *text = '?';
+}
+
 static enum trace_status failed(struct trace *t, uint64_t line, const char *why)
 {
     if (line > 0)
         snprintf(t->message, sizeof(t->message), "%.200s:%" PRIu64 ": %s", t->path, line, why);
     else
         snprintf(t->message, sizeof(t->message), "%.200s: %s", t->path, why);
+    make_printable(t->message);
     return t->state = TRACE_ERROR;
 }
 
@@ -167,6 +176,7 @@ static void left_out(struct trace *t, const char *why)
     if (t->options.left_out == NULL)
         return;
     snprintf(message, sizeof(message), "%.200s:%" PRIu64 ": %s", t->path, t->facts.lines, why);
+    make_printable(message);
     t->options.left_out(t->options.context, message);
 }
 
@@ -264,6 +274,9 @@ enum trace_status trace_next(struct trace *t, struct trace_event *event)
         mark_burst(t, event);
         count(t, event);
     } else {
+        make_printable(t->facts.source);
+        for (unsigned int i = 0; i < TRACE_UNKNOWN_NAMES; i++)
+            make_printable(t->facts.unknown_gfp_names[i]);
         t->facts.file_bytes = trace_source_file_bytes(t->source);
         t->facts.text_bytes = trace_source_text_bytes(t->source);
     }

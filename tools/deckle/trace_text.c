@@ -74,6 +74,19 @@ static bool parse_u64(struct span s, unsigned int base, uint64_t *value)
     return true;
 }
 
+/* Hexadecimal digits without 0x, one of them a letter. */
+static bool is_hex_word(struct span s)
+{
+    bool letter = false;
+
+    for (size_t i = 0; i < s.length; i++) {
+        if (digit_value(s.at[i]) > 15)
+            return false;
+        letter = letter || digit_value(s.at[i]) > 9;
+    }
+    return letter;
+}
+
 /* The last blank-separated token before *end, which moves to its beginning. */
 static struct span token_before(const char *begin, const char **end)
 {
@@ -269,7 +282,7 @@ static bool number_field(const struct span fields[NR_FIELDS], enum field f, unsi
         return false;
     }
     if (!parse_u64(fields[f], base, value) || *value > max) {
-        bool hex = base == 10 && strspn(fields[f].at, "0123456789abcdefABCDEF") >= fields[f].length;
+        bool hex = base == 10 && is_hex_word(fields[f]);
 
         snprintf(why, TRACE_MESSAGE, "field %s: \"%.*s\" is no %snumber from 0 to %" PRIu64 "%s",
                  field_names[f], shown(fields[f]), fields[f].at, hex ? "decimal " : "", max,
@@ -317,10 +330,12 @@ static void unknown_gfp(void *context, const char *text, size_t length)
     size_t n = length < TRACE_NAME - 1 ? length : TRACE_NAME - 1;
 
     p->gfp_unknown++;
+    if (n == 0)
+        return;
     for (unsigned int i = 0; i < TRACE_UNKNOWN_NAMES; i++) {
         char *name = facts->unknown_gfp_names[i];
 
-        if (name[0] == '\0' && n > 0) {
+        if (name[0] == '\0') {
             memcpy(name, text, n);
             name[n] = '\0';
             return;
@@ -631,7 +646,7 @@ void trace_text_init(struct trace_text *p, const struct trace_options *options,
             continue;
         for (i += 4; i < size && digit_value((char)begin[i]) < 16; i++)
             letter = letter || digit_value((char)begin[i]) > 9;
-        if (i < size && is_space((char)begin[i])) {
+        if (i < size && begin[i] <= ' ') {
             plain++;
             letters += letter;
         }
