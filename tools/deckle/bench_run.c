@@ -12,12 +12,12 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench_clock.h"
 #include "bench_refs.h"
+#include "ui.h"
 
 struct crew_thread {
     struct bench_crew *crew;
@@ -66,8 +66,7 @@ static void bind_to(unsigned cpu)
     CPU_ZERO(&set);
     CPU_SET(cpu, &set);
     if (pthread_setaffinity_np(pthread_self(), sizeof(set), &set) != 0)
-        fprintf(stderr, "deckle bench: cannot bind a thread to CPU %u: figures will be noisy\n",
-                cpu);
+        ui_warn("bench: cannot bind a thread to CPU %u: figures will be noisy", cpu);
 }
 
 static void *crew_main(void *arg)
@@ -115,7 +114,7 @@ struct bench_crew *bench_crew_create(const unsigned *cpus, unsigned nr_cpus)
         *thread = (struct crew_thread){.crew = crew, .index = i, .cpu = cpus[i]};
         error = pthread_create(&thread->id, NULL, crew_main, thread);
         if (error != 0) {
-            fprintf(stderr, "deckle bench: cannot create thread %u: %s\n", i, strerror(error));
+            ui_error("bench: cannot create thread %u: %s", i, strerror(error));
             bench_crew_destroy(crew);
             return NULL;
         }

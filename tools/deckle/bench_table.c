@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ui.h"
+
 #define MAX_PARTS 5u
 #define PART_SIZE 48u
 
@@ -34,13 +36,13 @@ struct bench_table {
     unsigned nr_notes;
 };
 
-void *bench_memory(size_t n)
+void *bench_zalloc(size_t n)
 {
     void *memory = calloc(1, n > 0 ? n : 1);
 
     if (memory == NULL) {
-        fprintf(stderr, "deckle bench: no memory for %zu bytes\n", n);
-        exit(3);
+        ui_error("bench: no memory for %zu bytes", n);
+        exit(UI_MISSING);
     }
     return memory;
 }
@@ -48,7 +50,7 @@ void *bench_memory(size_t n)
 static char *copy_text(const char *text)
 {
     size_t size = strlen(text) + 1;
-    char *copy = bench_memory(size);
+    char *copy = bench_zalloc(size);
 
     memcpy(copy, text, size);
     return copy;
@@ -63,7 +65,7 @@ static struct bench_cell *cell_at(const struct bench_table *table, unsigned row,
 
 struct bench_table *bench_table_create(const char *name, const char *caption)
 {
-    struct bench_table *table = bench_memory(sizeof(*table));
+    struct bench_table *table = bench_zalloc(sizeof(*table));
 
     table->name = copy_text(name);
     table->caption = copy_text(caption);
@@ -102,7 +104,7 @@ unsigned bench_table_add_row(struct bench_table *table)
     if (table->nr_rows == table->room) {
         unsigned room = table->room > 0 ? 2 * table->room : 16;
         size_t row_bytes = BENCH_MAX_COLUMNS * sizeof(struct bench_cell);
-        struct bench_cell *cells = bench_memory(room * row_bytes);
+        struct bench_cell *cells = bench_zalloc(room * row_bytes);
 
         if (table->nr_rows > 0)
             memcpy(cells, table->cells, table->nr_rows * row_bytes);
@@ -149,7 +151,7 @@ void bench_table_sample(struct bench_table *table, unsigned row, unsigned column
     struct bench_cell *cell = cell_at(table, row, column);
 
     if (cell->samples == NULL)
-        cell->samples = bench_memory(sizeof(*cell->samples));
+        cell->samples = bench_zalloc(sizeof(*cell->samples));
     bench_samples_add(cell->samples, cycles);
     cell->set = cell->samples->nr > 0;
 }
@@ -163,7 +165,7 @@ double bench_table_min(const struct bench_table *table, unsigned row, unsigned c
 
 void bench_table_note(struct bench_table *table, const char *format, ...)
 {
-    char **notes = bench_memory((table->nr_notes + 1) * sizeof(*notes));
+    char **notes = bench_zalloc((table->nr_notes + 1) * sizeof(*notes));
     char line[512];
     va_list args;
 
@@ -298,7 +300,11 @@ static void print_part(FILE *to, const struct bench_column *column, unsigned par
 static void print_head(const struct bench_table *table, FILE *to,
                        unsigned widths[BENCH_MAX_COLUMNS][MAX_PARTS])
 {
-    for (unsigned line = 0; line < 2; line++) {
+    bool groups = false;
+
+    for (unsigned index = 0; index < table->nr_columns; index++)
+        groups = groups || table->columns[index].kind == BENCH_COLUMN_CYCLES;
+    for (unsigned line = groups ? 0 : 1; line < 2; line++) {
         for (unsigned index = 0; index < table->nr_columns; index++) {
             const struct bench_column *column = &table->columns[index];
             const char *names[MAX_PARTS];

@@ -69,6 +69,6 @@ void bench_table_print(const struct bench_table *table, FILE *to, double ghz);
 cJSON *bench_table_json(const struct bench_table *table, double ghz);
 
 /* n bytes of zeroes; ends the process with a message when there are none. */
-void *bench_memory(size_t n);
+void *bench_zalloc(size_t n);
 
 #endif

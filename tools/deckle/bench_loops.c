@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The timed loops (bench_loops.h).
+ *
+ * The functions named loop_… take the allocator's calls as arguments and are always inlined into an
+ * instance where these are constants: the compiler emits direct calls. What a loop does besides the
+ * calls (an index, a test of the result, a store into the array) is the same for all allocators,
+ * and the reference `floor` shows its cost.
+ */
+#include "bench_loops.h"
+
+#include <deckle.h>
+
+#include "bench_clock.h"
+#include "bench_refs.h"
+
+#define LOOP static inline __attribute__((always_inline))
+
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+#define FREE_BATCH 512u          /* what the kernel's unmap path frees at once */
+#define BAD_COUNT  DECKLE_ENOMEM /* a bulk call that did less than it was asked for */
+
+typedef int64_t alloc_fn(void *ctx, uint32_t gfp, uint32_t order);
+typedef int free_fn(void *ctx, uint64_t pfn, uint32_t order);
+typedef int64_t alloc_bulk_fn(void *ctx, uint32_t gfp, uint64_t *pfns, size_t nr);
+typedef size_t free_bulk_fn(void *ctx, const uint64_t *pfns, size_t nr);
+
+/* ---- Deckle behind the calls of the references ----------------------------------------------- */
+
+LOOP int64_t call_deckle_alloc(void *d, uint32_t gfp, uint32_t order)
+{
+    return deckle_alloc(d, gfp, order);
+}
+
+LOOP int call_deckle_free(void *d, uint64_t pfn, uint32_t order)
+{
+    return deckle_free(d, pfn, order);
+}
+
+LOOP int64_t call_deckle_alloc_bulk(void *d, uint32_t gfp, uint64_t *pfns, size_t nr)
+{
+    return deckle_alloc_bulk(d, gfp, pfns, nr);
+}
+
+LOOP size_t call_deckle_free_bulk(void *d, const uint64_t *pfns, size_t nr)
+{
+    return deckle_free_bulk(d, pfns, nr);
+}
+
+/* ---- pieces ---------------------------------------------------------------------------------- */
+
+/* nr blocks one by one. On failure those already taken go back. */
+LOOP int take(const struct bench_job *job, size_t nr, alloc_fn *alloc, free_fn *release)
+{
+    for (size_t i = 0; i < nr; i++) {
+        int64_t pfn = alloc(job->ctx, job->gfp, job->order);
+
+        if (UNLIKELY(pfn < 0)) {
+            while (i > 0)
+                release(job->ctx, job->pfns[--i], job->order);
+            return (int)pfn;
+        }
+        job->pfns[i] = (uint64_t)pfn;
+    }
+    return 0;
+}
+
+/* All are attempted; the first error counts. */
+LOOP int give(const struct bench_job *job, size_t nr, free_fn *release)
+{
+    int error = 0;
+
+    for (size_t i = 0; i < nr; i++) {
+        int result = release(job->ctx, job->pfns[i], job->order);
+
+        if (UNLIKELY(result != 0) && error == 0)
+            error = result;
+    }
+    return error;
+}
+
+/* Bulk requests fill holes: the array must consist of them. Outside the timed parts. */
+LOOP void make_holes(const struct bench_job *job)
+{
+    for (size_t i = 0; i < job->nr; i++)
+        job->pfns[i] = DECKLE_NO_PFN;
+}
+
+LOOP int take_bulk(const struct bench_job *job, alloc_bulk_fn *alloc_bulk, free_bulk_fn *free_bulk,
+                   uint64_t *ticks)
+{
+    uint64_t start;
+    int64_t got;
+
+    make_holes(job);
+    start = bench_clock_start();
+    got = alloc_bulk(job->ctx, job->gfp, job->pfns, job->nr);
+    *ticks += bench_clock_stop() - start;
+    if (UNLIKELY(got != (int64_t)job->nr)) {
+        if (got > 0)
+            free_bulk(job->ctx, job->pfns, (size_t)got);
+        return got < 0 ? (int)got : BAD_COUNT;
+    }
+    return 0;
+}
+
+/* ---- the loops ------------------------------------------------------------------------------- */
+
+LOOP int loop_pairs(const struct bench_job *job, alloc_fn *alloc, free_fn *release)
+{
+    void *ctx = job->ctx;
+    uint32_t gfp = job->gfp, order = job->order;
+
+    for (uint64_t i = job->loops; i > 0; i--) {
+        int64_t pfn = alloc(ctx, gfp, order);
+        int result;
+
+        if (UNLIKELY(pfn < 0))
+            return (int)pfn;
+        result = release(ctx, (uint64_t)pfn, order);
+        if (UNLIKELY(result != 0))
+            return result;
+    }
+    return 0;
+}
+
+LOOP int loop_rounds(const struct bench_job *job, alloc_fn *alloc, free_fn *release)
+{
+    int error = 0;
+
+    for (uint64_t i = job->loops; i > 0 && error == 0; i--) {
+        error = take(job, job->nr, alloc, release);
+        if (error == 0)
+            error = give(job, job->nr, release);
+    }
+    return error;
+}
+
+LOOP int loop_batch(const struct bench_job *job, struct bench_split *split, alloc_fn *alloc,
+                    free_fn *release)
+{
+    int error = 0;
+
+    for (uint64_t i = job->loops; i > 0 && error == 0; i--) {
+        uint64_t start = bench_clock_start();
+
+        error = take(job, job->nr, alloc, release);
+        split->alloc += bench_clock_stop() - start;
+        if (error != 0)
+            break;
+        start = bench_clock_start();
+        error = give(job, job->nr, release);
+        split->free += bench_clock_stop() - start;
+    }
+    return error;
+}
+
+LOOP int loop_batch_compat(const struct bench_job *job, struct bench_split *split, alloc_fn *alloc,
+                           free_fn *release)
+{
+    int error = 0;
+
+    for (uint64_t i = job->loops; i > 0 && error == 0; i--) {
+        uint64_t start = bench_clock_loose();
+
+        error = take(job, job->nr + 1, alloc, release);
+        split->alloc += bench_clock_loose() - start;
+        if (error != 0)
+            break;
+        start = bench_clock_loose();
+        error = give(job, job->nr + 1, release);
+        split->free += bench_clock_loose() - start;
+    }
+    return error;
+}
+
+LOOP int loop_bulk(const struct bench_job *job, struct bench_split *split,
+                   alloc_bulk_fn *alloc_bulk, free_bulk_fn *free_bulk)
+{
+    for (uint64_t i = job->loops; i > 0; i--) {
+        int error = take_bulk(job, alloc_bulk, free_bulk, &split->alloc);
+        uint64_t start;
+        size_t freed;
+
+        if (error != 0)
+            return error;
+        start = bench_clock_start();
+        freed = free_bulk(job->ctx, job->pfns, job->nr);
+        split->free += bench_clock_stop() - start;
+        if (UNLIKELY(freed != job->nr))
+            return DECKLE_EBADFREE;
+    }
+    return 0;
+}
+
+LOOP int loop_bulk_singly(const struct bench_job *job, struct bench_split *split, free_fn *release,
+                          alloc_bulk_fn *alloc_bulk, free_bulk_fn *free_bulk)
+{
+    int error = 0;
+
+    for (uint64_t i = job->loops; i > 0 && error == 0; i--) {
+        uint64_t start;
+
+        error = take_bulk(job, alloc_bulk, free_bulk, &split->alloc);
+        if (error != 0)
+            break;
+        start = bench_clock_start();
+        error = give(job, job->nr, release);
+        split->free += bench_clock_stop() - start;
+    }
+    return error;
+}
+
+LOOP int touch_all(const struct bench_job *job, alloc_fn *alloc, free_bulk_fn *free_bulk)
+{
+    for (size_t i = 0; i < job->nr; i++) {
+        int64_t pfn = alloc(job->ctx, job->gfp, 0);
+        uint64_t frame;
+
+        if (UNLIKELY(pfn < 0)) {
+            free_bulk(job->ctx, job->pfns, i);
+            return (int)pfn;
+        }
+        job->pfns[i] = (uint64_t)pfn;
+        frame = (uint64_t)pfn - job->first_pfn;
+        *(volatile char *)(job->memory + (frame << job->page_shift)) = 1;
+    }
+    return 0;
+}
+
+LOOP int loop_touch(const struct bench_job *job, alloc_fn *alloc, free_bulk_fn *free_bulk)
+{
+    for (uint64_t i = job->loops; i > 0; i--) {
+        int error = touch_all(job, alloc, free_bulk);
+
+        if (error != 0)
+            return error;
+        for (size_t done = 0; done < job->nr; done += FREE_BATCH) {
+            size_t nr = job->nr - done < FREE_BATCH ? job->nr - done : FREE_BATCH;
+
+            if (UNLIKELY(free_bulk(job->ctx, job->pfns + done, nr) != nr))
+                return DECKLE_EBADFREE;
+        }
+    }
+    return 0;
+}
+
+/* ---- instances ------------------------------------------------------------------------------- */
+
+/* At the start of a line each, so that equal loops lie equally (bench_refs.h, BENCH_CALL). */
+#define ALIGNED __attribute__((aligned(64)))
+
+#define INSTANCE(name, alloc, release, alloc_bulk, free_bulk)                                      \
+    ALIGNED static int name##_pairs(const struct bench_job *job)                                   \
+    {                                                                                              \
+        return loop_pairs(job, alloc, release);                                                    \
+    }                                                                                              \
+    ALIGNED static int name##_rounds(const struct bench_job *job)                                  \
+    {                                                                                              \
+        return loop_rounds(job, alloc, release);                                                   \
+    }                                                                                              \
+    ALIGNED static int name##_batch(const struct bench_job *job, struct bench_split *split)        \
+    {                                                                                              \
+        return loop_batch(job, split, alloc, release);                                             \
+    }                                                                                              \
+    ALIGNED static int name##_batch_compat(const struct bench_job *job, struct bench_split *split) \
+    {                                                                                              \
+        return loop_batch_compat(job, split, alloc, release);                                      \
+    }                                                                                              \
+    ALIGNED static int name##_bulk(const struct bench_job *job, struct bench_split *split)         \
+    {                                                                                              \
+        return loop_bulk(job, split, alloc_bulk, free_bulk);                                       \
+    }                                                                                              \
+    ALIGNED static int name##_bulk_singly(const struct bench_job *job, struct bench_split *split)  \
+    {                                                                                              \
+        return loop_bulk_singly(job, split, release, alloc_bulk, free_bulk);                       \
+    }                                                                                              \
+    ALIGNED static int name##_touch(const struct bench_job *job)                                   \
+    {                                                                                              \
+        return loop_touch(job, alloc, free_bulk);                                                  \
+    }                                                                                              \
+    const struct bench_ops bench_##name##_ops = {                                                  \
+        .pairs = name##_pairs,                                                                     \
+        .rounds = name##_rounds,                                                                   \
+        .batch = name##_batch,                                                                     \
+        .batch_compat = name##_batch_compat,                                                       \
+        .bulk = name##_bulk,                                                                       \
+        .bulk_singly = name##_bulk_singly,                                                         \
+        .touch = name##_touch,                                                                     \
+    }
+
+INSTANCE(floor, bench_floor_alloc, bench_floor_free, bench_floor_alloc_bulk, bench_floor_free_bulk);
+INSTANCE(limit, bench_limit_alloc, bench_limit_free, bench_limit_alloc_bulk, bench_limit_free_bulk);
+INSTANCE(thread, bench_thread_alloc, bench_thread_free, bench_thread_alloc_bulk,
+         bench_thread_free_bulk);
+INSTANCE(lock, bench_lock_alloc, bench_lock_free, bench_lock_alloc_bulk, bench_lock_free_bulk);
+INSTANCE(deckle, call_deckle_alloc, call_deckle_free, call_deckle_alloc_bulk,
+         call_deckle_free_bulk);

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/* deckle bench: measures the allocator; see bench.h for the parts and docs/performance.md for the
+ * method. */
+#include "bench.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench_clock.h"
+#include "json_out.h"
+
+#define SCHEMA_VERSION 1u
+#define MOST_BLOCKS    131072u /* of any shape */
+
+static const struct bench_table_def tables[] = {
+    {"pair", "a block allocated and freed: orders 0-10, 1 and 2 threads, 1 and 256 outstanding",
+     bench_pair, true},
+    {"batch", "alloc-odrX-N and free-odrX-N: N blocks one by one, N = 1 ... 131072, orders 0-4",
+     bench_batch, true},
+    {"parallel", "page_bench03: pairs on 1 ... all CPUs at once, orders 0-5", bench_parallel, true},
+    {"bulk", "page_bench04: requests for 1 ... 128 frames at once", bench_bulk, true},
+    {"fault", "page_fault1: frames taken and touched, beside the kernel's page faults", bench_fault,
+     true},
+    {"memory", "bytes of metadata per frame", bench_memory, false},
+};
+
+#define NR_TABLES (sizeof(tables) / sizeof(tables[0]))
+
+struct bench_arguments {
+    bool wanted[NR_TABLES];
+    bool quick, list, help;
+    const char *json;
+    uint64_t runs;
+};
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+static void print_tables(FILE *to)
+{
+    struct ui_table *list = ui_table_new("ll");
+
+    for (size_t i = 0; i < NR_TABLES; i++)
+        ui_table_row(list, tables[i].name, tables[i].summary);
+    ui_table_print(list, to, 2, false);
+    ui_table_free(list);
+}
+
+static void print_help(void)
+{
+    printf("Usage: deckle bench [OPTION]... [TABLE]...\n"
+           "Measure Deckle beside its references (floor, limit, lock); all tables by default.\n\n"
+           "Tables:\n");
+    print_tables(stdout);
+    printf("\nOptions:\n"
+           "  --quick      fewer repetitions and sizes; under 20 s in all\n"
+           "  --runs N     repetitions of each row, 1 to 64\n"
+           "  --json FILE  also write all figures as JSON ('-': standard output)\n"
+           "  --list       list the tables\n"
+           "  --help       print this\n\n"
+           "Figures are minimum and median of the repetitions, in ticks of the CPU's cycle\n"
+           "counter. A run in which limit costs more than 1.4 times floor is refused.\n");
+}
+
+static bool choose_table(struct bench_arguments *arguments, const char *name)
+{
+    for (size_t i = 0; i < NR_TABLES; i++) {
+        if (strcmp(tables[i].name, name) == 0) {
+            arguments->wanted[i] = true;
+            return true;
+        }
+    }
+    ui_error("bench: there is no table \"%s\"; the tables are:", name);
+    print_tables(stderr);
+    return false;
+}
+
+static int parse_arguments(int argc, char **argv, struct bench_arguments *arguments)
+{
+    static const struct option options[] = {
+        {"quick", no_argument, NULL, 'q'},      {"runs", required_argument, NULL, 'r'},
+        {"json", required_argument, NULL, 'j'}, {"list", no_argument, NULL, 'l'},
+        {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0}};
+    int option;
+
+    memset(arguments, 0, sizeof(*arguments));
+    optind = 1;
+    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+        if (option == 'q')
+            arguments->quick = true;
+        else if (option == 'j')
+            arguments->json = optarg;
+        else if (option == 'l')
+            arguments->list = true;
+        else if (option == 'h')
+            arguments->help = true;
+        else if (option != 'r' ||
+                 !ui_option_u64("--runs", optarg, 1, BENCH_MAX_SAMPLES, &arguments->runs))
+            return ui_usage("bench");
+    }
+    for (int i = optind; i < argc; i++)
+        if (!choose_table(arguments, argv[i]))
+            return UI_BAD_INPUT;
+    for (size_t i = 0; i < NR_TABLES && optind == argc; i++)
+        arguments->wanted[i] = true;
+    return UI_OK;
+}
+
+/* ---- what tables call ------------------------------------------------------------------------ */
+
+void bench_progress(const struct bench *bench, unsigned done, unsigned total)
+{
+    ui_progress_show(bench->progress, done, total);
+}
+
+void bench_note_hop(const struct bench *bench, struct bench_table *table)
+{
+    double ticks;
+
+    if (bench->nr_cpus < 2) {
+        bench_table_note(table, "two CPUs: skipped, this process may use CPU %u only",
+                         bench->cpus[0]);
+        return;
+    }
+    if (ui_interrupted())
+        return;
+    ticks = bench_crew_hop(bench->crew);
+    bench_table_note(table, "a cache line takes %.0f cycles (%.0f ns) from CPU %u to CPU %u", ticks,
+                     ticks / bench->ghz, bench->cpus[0], bench->cpus[1]);
+}
+
+int bench_publish(struct bench *bench, struct bench_table *table)
+{
+    int status = UI_OK;
+
+    ui_progress_end(bench->progress);
+    if (bench->gated && !ui_interrupted() && !bench_gate(bench))
+        status = UI_FAULT;
+    if (status == UI_OK) {
+        bench_table_print(table, bench->out, bench->ghz);
+        fflush(bench->out);
+        cJSON_AddItemToArray(bench->tables, bench_table_json(table, bench->ghz));
+    }
+    bench_table_destroy(table);
+    return status;
+}
+
+/* ---- the run --------------------------------------------------------------------------------- */
+
+static void set_effort(struct bench *bench, const struct bench_arguments *arguments)
+{
+    double milliseconds = arguments->quick ? 0.4 : 2;
+
+    bench->quick = arguments->quick;
+    bench->runs = arguments->quick ? 5 : 15;
+    if (arguments->runs > 0)
+        bench->runs = (unsigned)arguments->runs;
+    bench->ghz = bench_clock_calibrate(arguments->quick ? 20 : 100);
+    bench->overhead = bench_clock_overhead();
+    bench->target = milliseconds * 1e6 * bench->ghz;
+}
+
+static int start(struct bench *bench, const struct bench_arguments *arguments)
+{
+    memset(bench, 0, sizeof(*bench));
+    /* Text and JSON do not mix. */
+    bench->out = arguments->json != NULL && strcmp(arguments->json, "-") == 0 ? stderr : stdout;
+    bench->nr_cpus = bench_allowed_cpus(bench->cpus, BENCH_MAX_CPUS);
+    if (bench->nr_cpus == 0) {
+        ui_error("bench: the system does not say which CPUs this process may use");
+        return UI_MISSING;
+    }
+    set_effort(bench, arguments);
+    bench->pfns = bench_zalloc(bench->nr_cpus * sizeof(*bench->pfns));
+    for (unsigned i = 0; i < bench->nr_cpus; i++)
+        bench->pfns[i] = bench_zalloc((MOST_BLOCKS + 1) * sizeof(**bench->pfns));
+    bench->crew = bench_crew_create(bench->cpus, bench->nr_cpus);
+    if (bench->crew == NULL)
+        return UI_MISSING;
+    bench->tables = cJSON_CreateArray();
+    return UI_OK;
+}
+
+static void finish(struct bench *bench)
+{
+    bench_crew_destroy(bench->crew);
+    for (unsigned i = 0; i < bench->nr_cpus && bench->pfns != NULL; i++)
+        free(bench->pfns[i]);
+    free(bench->pfns);
+    cJSON_Delete(bench->tables);
+}
+
+static int run_table(struct bench *bench, const struct bench_table_def *table)
+{
+    struct ui_progress progress;
+    int status;
+
+    bench->gated = table->timed;
+    if (table->timed && !bench_gate(bench))
+        return ui_interrupted() ? UI_OK : UI_FAULT;
+    bench->progress = &progress;
+    ui_progress_start(&progress, table->name);
+    status = table->run(bench);
+    ui_progress_end(&progress);
+    return status;
+}
+
+static int write_json(struct bench *bench, const char *path, int argc, char **argv)
+{
+    cJSON *document = json_document("bench", SCHEMA_VERSION);
+    bool written;
+
+    cJSON_AddBoolToObject(document, "complete", bench->status == UI_OK);
+    cJSON_AddItemToObject(document, "machine", bench_machine(bench, argc, argv));
+    cJSON_AddItemToObject(document, "tables", bench->tables);
+    bench->tables = NULL;
+    written = json_write(document, path);
+    cJSON_Delete(document);
+    return written ? UI_OK : UI_FAULT;
+}
+
+int cmd_bench(int argc, char **argv)
+{
+    struct bench_arguments arguments;
+    static struct bench bench;
+    int status = parse_arguments(argc, argv, &arguments);
+
+    if (status != UI_OK)
+        return status;
+    if (arguments.help) {
+        print_help();
+        return UI_OK;
+    }
+    if (arguments.list) {
+        print_tables(stdout);
+        return UI_OK;
+    }
+    ui_catch_interrupt();
+    status = start(&bench, &arguments);
+    for (size_t i = 0; i < NR_TABLES && status == UI_OK && !ui_interrupted(); i++)
+        if (arguments.wanted[i])
+            status = run_table(&bench, &tables[i]);
+    if (ui_interrupted() && status == UI_OK)
+        status = UI_INTERRUPTED;
+    bench.status = status;
+    if (arguments.json != NULL && bench.tables != NULL) {
+        int written = write_json(&bench, arguments.json, argc, argv);
+
+        status = status == UI_OK ? written : status;
+    }
+    finish(&bench);
+    return status;
+}
