@@ -214,20 +214,29 @@ static bool check_counters(struct dk_check *c, const struct dk_zone *z, const st
                          present - t->reserved);
 }
 
-/* Frames given out minus frames taken back are the frames in allocated blocks. */
-static bool check_live(struct dk_check *c, const struct dk_zone *z, const struct dk_tally *t)
+/* Frames given out minus frames taken back are the frames in allocated blocks; those that left the
+ * shared level and did not come back are these and the cached ones. */
+static bool check_flow(struct dk_check *c, const struct dk_zone *z, const struct dk_tally *t)
 {
     uint64_t allocs = 0, frees = 0;
+    struct dk_traffic_stat traffic;
 
     for (unsigned order = 0; order < DK_NR_ORDERS; order++) {
         allocs += dk_zone_allocs(c->d, z, order) << order;
         frees += dk_zone_frees(c->d, z, order) << order;
     }
-    if (allocs - frees == t->allocated)
-        return true;
-    return dk_bad_zone(c, z,
-                       "%llu frames were given out and %llu came back, but %llu are allocated",
-                       DK_LLU(allocs), DK_LLU(frees), DK_LLU(t->allocated));
+    if (allocs - frees != t->allocated)
+        return dk_bad_zone(c, z,
+                           "%llu frames were given out and %llu came back, but %llu are allocated",
+                           DK_LLU(allocs), DK_LLU(frees), DK_LLU(t->allocated));
+    dk_zone_traffic(c->d, z, &traffic);
+    if (traffic.refill_frames - traffic.drain_frames != t->allocated + t->loose)
+        return dk_bad_zone(c, z,
+                           "%llu frames left the shared level and %llu came back, but %llu are "
+                           "allocated and %llu cached",
+                           DK_LLU(traffic.refill_frames), DK_LLU(traffic.drain_frames),
+                           DK_LLU(t->allocated), DK_LLU(t->loose));
+    return true;
 }
 
 /* ---- a zone -------------------------------------------------------------------------------- */
@@ -312,7 +321,7 @@ static bool check_zone(struct dk_check *c, const struct dk_zone *zone)
                            "hold %llu",
                            DK_LLU(tally.loose), DK_LLU(cached));
     return check_zone_rest(c, zone, &tally) && check_counters(c, zone, &tally, present) &&
-           check_live(c, zone, &tally);
+           check_flow(c, zone, &tally);
 }
 
 /* ---- public -------------------------------------------------------------------------------- */
