@@ -43,6 +43,7 @@ struct bench {
     double target;   /* ticks that one measurement should last */
     double ghz;      /* ticks per nanosecond */
     double overhead; /* ticks of an empty interval */
+    double floor;    /* ticks of a pair of floor on one CPU, from the gate */
     unsigned cpus[BENCH_MAX_CPUS];
     unsigned nr_cpus;
     struct bench_crew *crew;
@@ -128,7 +129,7 @@ struct bench_columns bench_add_lane_columns(struct bench_table *table, unsigned 
 
 /* A run counts only while `limit` costs at most 1.4 times `floor`: a slow reference flatters. Tries
  * a few times, with notes; false after a message. */
-bool bench_gate(const struct bench *bench);
+bool bench_gate(struct bench *bench);
 
 /* The machine, the build and the command, for the JSON file. */
 cJSON *bench_machine(const struct bench *bench, int argc, char **argv);

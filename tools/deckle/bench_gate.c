@@ -51,7 +51,7 @@ static void pause_a_little(void)
     nanosleep(&pause, NULL);
 }
 
-bool bench_gate(const struct bench *bench)
+bool bench_gate(struct bench *bench)
 {
     struct bench_wish wish = {.lanes = BENCH_LANE(BENCH_LANE_FLOOR) | BENCH_LANE(BENCH_LANE_LIMIT),
                               .nr_cpus = 1,
@@ -74,6 +74,8 @@ bool bench_gate(const struct bench *bench)
                     least[1], least[1] / least[0], least[0]);
     }
     bench_set_close(&set);
+    if (good && (bench->floor == 0 || least[0] < bench->floor))
+        bench->floor = least[0];
     if (!good && !ui_interrupted())
         ui_error("bench: refused: a run counts only if limit is at most %.1f times floor; wait for "
                  "a quieter machine",
