@@ -4,15 +4,17 @@
  * of the pop count. Knows the stack and the kernel's interface, nothing of pages; what a remote CPU may
  * do to a stack, and why this is correct, is told at the head of core/pcp_rseq.c.
  *
- * A stack of one CPU is a header (struct dk_rseq_stack) and slots at a constant distance from it. The
- * stacks of the CPUs lie `stride` bytes apart, so a sequence finds its own with the CPU number that it
- * reads inside itself. The header word:
- *   bits  0-14  index: entries
- *   bit  15     STOP: somebody else has the stack, or wants it; every sequence fails
- *   bits 16-62  pops: entries popped
- *   bit  63     the pops have carried: pop fails until dk_rseq_fold has counted it elsewhere
- * A pop stores head - 1 + 2^16, a push head + 1. That one store commits; all other stores of a sequence
- * go where nobody looks before it. If the thread is preempted, migrated, interrupted by a signal or by
+ * A stack of one CPU is a header (struct dk_rseq_stack, one line) and the slots behind it. The stacks of
+ * the CPUs lie `stride` bytes apart, so a sequence finds its own with the CPU number that it reads inside
+ * itself. The header word:
+ *   bits  0-14     index: entries
+ *   bits 15 and 63 STOP, always both: somebody else has the stack, or wants it; every sequence fails.
+ *                  With bit 15 the low half is above every index and every `high`, with bit 63 the word
+ *                  is negative: so pop and push test it for nothing.
+ *   bits 16-62     pops: entries popped
+ * A pop stores head - 1 + 2^16, a push head + 1. A pop that would carry into bit 63 fails until
+ * dk_rseq_fold has made room. The one store commits; all other stores of a sequence go where nobody looks
+ * before it. If the thread is preempted, migrated, interrupted by a signal or by
  * membarrier(RSEQ) between the first instruction and that store, the kernel sends it to the abort
  * handler, and the sequence has done nothing.
  *
@@ -50,23 +52,37 @@ struct dk_rseq_stack {
 };
 
 #define DK_RSEQ_INDEX   ((dk_word)0x7fff)
-#define DK_RSEQ_STOP    ((dk_word)1 << 15)
+#define DK_RSEQ_STOP    ((dk_word)1 << 63 | (dk_word)1 << 15)
 #define DK_RSEQ_POP_ONE ((dk_word)1 << 16)
-#define DK_RSEQ_CARRY   ((dk_word)1 << 63)
+#define DK_RSEQ_FOLD    ((dk_word)1 << 62) /* what a fold takes out: 2^46 pops */
+#define DK_RSEQ_SLOTS   64u                /* bytes from the header to the first slot */
 
-/* Where a sequence works: everything that does not depend on the CPU. */
+/* Where a sequence works: everything that does not depend on the CPU. nr_cpus and stride are read inside
+ * the sequence, which saves registers. */
 struct dk_rseq_at {
-    int64_t rseq_offset;  /* struct rseq of the thread, from the thread pointer */
-    uint32_t nr_cpus;     /* CPU numbers at or above fail */
-    unsigned char *base;  /* header of CPU 0's stack */
-    size_t stride;        /* from one CPU's stack to the next */
-    size_t slots;         /* from a header to its first slot */
+    int64_t rseq_offset;     /* struct rseq of the thread, from the thread pointer */
+    const uint32_t *nr_cpus; /* CPU numbers at or above fail */
+    const uint32_t *stride;  /* bytes from one CPU's stack to the next; all stacks lie within 4 GiB */
+    unsigned char *base;     /* header of CPU 0's stack */
 };
+
+static inline bool dk_rseq_is_stopped(dk_word head)
+{
+    return head >> 15 & 1;
+}
+static inline uint32_t dk_rseq_index(dk_word head)
+{
+    return (uint32_t)(head & DK_RSEQ_INDEX);
+}
+static inline uint64_t dk_rseq_pops(dk_word head)
+{
+    return (head & ~DK_RSEQ_STOP) / DK_RSEQ_POP_ONE;
+}
 
 enum dk_rseq_result {
     DK_RSEQ_DONE,
     DK_RSEQ_ABORT, /* interrupted: nothing happened, try again */
-    DK_RSEQ_FAIL   /* empty, full, stopped, carried, or no such CPU: nothing happened */
+    DK_RSEQ_FAIL   /* empty, full, stopped, no room for a pop, or no such CPU: nothing happened */
 };
 
 /* Fields of the kernel's struct rseq. */
@@ -95,19 +111,19 @@ static inline enum dk_rseq_result dk_rseq_commit(struct dk_rseq_stack *stack, dk
     DK_SIM_POINT(&stack->head, DK_POINT_STORE);
     if (!dk_sim_rseq_alive())
         return DK_RSEQ_ABORT;
-    atomic_store_explicit(&stack->head, head, memory_order_relaxed);
+    dk_store_unseen(&stack->head, head);
     return DK_RSEQ_DONE;
 }
 
 static inline struct dk_rseq_stack *dk_rseq_own(const struct dk_rseq_at *at)
 {
     uint32_t cpu = dk_sim_rseq_begin();
-    return cpu < at->nr_cpus ? (struct dk_rseq_stack *)(void *)(at->base + cpu * at->stride) : NULL;
+    return cpu < *at->nr_cpus ? (struct dk_rseq_stack *)(void *)(at->base + cpu * *at->stride) : NULL;
 }
 
-static inline dk_a32 *dk_rseq_slots(const struct dk_rseq_at *at, struct dk_rseq_stack *stack)
+static inline dk_a32 *dk_rseq_slots(struct dk_rseq_stack *stack)
 {
-    return (dk_a32 *)(void *)((unsigned char *)stack + at->slots);
+    return (dk_a32 *)(void *)((unsigned char *)stack + DK_RSEQ_SLOTS);
 }
 
 static inline enum dk_rseq_result dk_rseq_popn(const struct dk_rseq_at *at, uint32_t *out, uint32_t n,
@@ -117,14 +133,15 @@ static inline enum dk_rseq_result dk_rseq_popn(const struct dk_rseq_at *at, uint
     if (!stack)
         return DK_RSEQ_FAIL;
     dk_word head = dk_load_relaxed(&stack->head);
-    uint32_t index = (uint32_t)(head & DK_RSEQ_INDEX);
-    if (!index || (head & (DK_RSEQ_STOP | DK_RSEQ_CARRY)))
-        return DK_RSEQ_FAIL;
+    uint32_t index = dk_rseq_index(head);
     *own = stack;
     *done = n < index ? n : index;
+    dk_word less = head + *done * (DK_RSEQ_POP_ONE - 1);
+    if (!index || less >> 63)
+        return DK_RSEQ_FAIL;
     for (uint32_t i = 0; i < *done; i++)
-        out[i] = dk_a32_load_relaxed(&dk_rseq_slots(at, stack)[index - 1 - i]);
-    return dk_rseq_commit(stack, head + *done * (DK_RSEQ_POP_ONE - 1));
+        out[i] = dk_a32_load_relaxed(&dk_rseq_slots(stack)[index - 1 - i]);
+    return dk_rseq_commit(stack, less);
 }
 
 static inline enum dk_rseq_result dk_rseq_pushn(const struct dk_rseq_at *at, const uint32_t *in,
@@ -142,7 +159,7 @@ static inline enum dk_rseq_result dk_rseq_pushn(const struct dk_rseq_at *at, con
     *own = stack;
     *done = n < high - index ? n : high - index;
     for (uint32_t i = 0; i < *done; i++)
-        dk_a32_store_relaxed(&dk_rseq_slots(at, stack)[index + i], in[i]);
+        dk_a32_store_relaxed(&dk_rseq_slots(stack)[index + i], in[i]);
     return dk_rseq_commit(stack, head + *done);
 }
 
@@ -167,10 +184,10 @@ static inline enum dk_rseq_result dk_rseq_fold(const struct dk_rseq_at *at,
     if (!stack)
         return DK_RSEQ_FAIL;
     dk_word head = dk_load_relaxed(&stack->head);
-    if (!(head & DK_RSEQ_CARRY) || (head & DK_RSEQ_STOP))
+    if (!(head & DK_RSEQ_FOLD) || dk_rseq_is_stopped(head))
         return DK_RSEQ_FAIL;
     *own = stack;
-    return dk_rseq_commit(stack, head & ~DK_RSEQ_CARRY);
+    return dk_rseq_commit(stack, head - DK_RSEQ_FOLD);
 }
 
 #else /* !DK_SIM */

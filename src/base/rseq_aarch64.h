@@ -40,33 +40,33 @@ DK_INLINE uint32_t dk_rseq_cpu_id(int64_t rseq_offset)
     "str x9, [x10, #8]\n\t"                                                                        \
     "1:\n\t"                                                                                       \
     "ldr w9, [x10, #4]\n\t"                                                                        \
-    "cmp w9, %w[cpus]\n\t"                                                                         \
+    "ldr w11, [%[cpus]]\n\t"                                                                       \
+    "cmp w9, w11\n\t"                                                                              \
     "b.hs %l[fail]\n\t"                                                                            \
-    "madd x9, x9, %[stride], %[base]\n\t"
+    "ldr w11, [%[stride]]\n\t"                                                                     \
+    "madd x9, x9, x11, %[base]\n\t"
 
 #define DK_RSEQ_AT(at)                                                                             \
     [rseq] "r"((at)->rseq_offset), [cpus] "r"((at)->nr_cpus), [stride] "r"((at)->stride),          \
-        [base] "r"((at)->base), [slots] "r"((at)->slots)
+        [base] "r"((at)->base)
 
-/* x10 = head, x11 = index - 1; fails on index 0 and STOP in one comparison, then on the carry. */
+/* x10 = head, x11 = index - 1; fails on index 0. */
 #define DK_RSEQ_POP_HEAD                                                                           \
     "ldr x10, [x9]\n\t"                                                                            \
     "and w11, w10, #0xffff\n\t"                                                                    \
-    "sub w11, w11, #1\n\t"                                                                         \
-    "mov w12, #0x7fff\n\t"                                                                         \
-    "cmp w11, w12\n\t"                                                                             \
-    "b.hs %l[fail]\n\t"                                                                            \
-    "cmp x10, #0\n\t"                                                                              \
-    "b.lt %l[fail]\n\t"
+    "subs w11, w11, #1\n\t"                                                                        \
+    "b.lo %l[fail]\n\t"
 
+/* Stopped, or no room in pops: the new head is negative. */
 DK_INLINE enum dk_rseq_result dk_rseq_pop(const struct dk_rseq_at *at, uint32_t *out)
 {
     uint32_t value;
     __asm__ __volatile__ goto(DK_RSEQ_BEGIN DK_RSEQ_POP_HEAD
-                              "add x12, x9, %[slots]\n\t"
-                              "ldr %w[value], [x12, x11, lsl #2]\n\t"
                               "mov w13, #0xffff\n\t"
-                              "add x10, x10, x13\n\t"
+                              "adds x10, x10, x13\n\t"
+                              "b.mi %l[fail]\n\t"
+                              "add x12, x9, #64\n\t"
+                              "ldr %w[value], [x12, x11, lsl #2]\n\t"
                               "str x10, [x9]\n\t"
                               "2:\n\t"
                               : [value] "=&r"(value)
@@ -90,7 +90,7 @@ DK_INLINE enum dk_rseq_result dk_rseq_push(const struct dk_rseq_at *at, uint32_t
                               "ldrh w12, [x9, #8]\n\t"
                               "cmp w11, w12\n\t"
                               "b.hs %l[fail]\n\t"
-                              "add x12, x9, %[slots]\n\t"
+                              "add x12, x9, #64\n\t"
                               "str %w[value], [x12, x11, lsl #2]\n\t"
                               "add x10, x10, #1\n\t"
                               "str x10, [x9]\n\t"
@@ -116,7 +116,11 @@ static inline enum dk_rseq_result dk_rseq_popn(const struct dk_rseq_at *at, uint
                               "add w12, w11, #1\n\t"
                               "cmp %w[n], w12\n\t"
                               "csel %w[count], %w[n], w12, lo\n\t"
-                              "add x12, x9, %[slots]\n\t"
+                              "mov w13, #0xffff\n\t"
+                              "mul x13, %[count], x13\n\t"
+                              "adds x10, x10, x13\n\t"
+                              "b.mi %l[fail]\n\t"
+                              "add x12, x9, #64\n\t"
                               "add x12, x12, x11, lsl #2\n\t"
                               "mov x11, #0\n\t"
                               "5:\n\t"
@@ -125,8 +129,6 @@ static inline enum dk_rseq_result dk_rseq_popn(const struct dk_rseq_at *at, uint
                               "add x11, x11, #1\n\t"
                               "cmp x11, %[count]\n\t"
                               "b.lo 5b\n\t"
-                              "mov w13, #0xffff\n\t"
-                              "madd x10, x11, x13, x10\n\t"
                               "str x10, [x9]\n\t"
                               "2:\n\t"
                               "mov %[stack], x9\n\t"
@@ -158,7 +160,7 @@ static inline enum dk_rseq_result dk_rseq_pushn(const struct dk_rseq_at *at, con
                               "b.ls %l[fail]\n\t"
                               "cmp %w[n], w12\n\t"
                               "csel %w[count], %w[n], w12, lo\n\t"
-                              "add x12, x9, %[slots]\n\t"
+                              "add x12, x9, #64\n\t"
                               "add x12, x12, x11, lsl #2\n\t"
                               "mov x11, #0\n\t"
                               "5:\n\t"
@@ -184,18 +186,18 @@ fail:
     return DK_RSEQ_FAIL;
 }
 
-/* Take the carry out of the head of *own; the caller adds 2^47 to its count of pops. */
+/* Take DK_RSEQ_FOLD out of the pops of *own, where they are that many; the caller counts them. */
 static inline enum dk_rseq_result dk_rseq_fold(const struct dk_rseq_at *at,
                                                struct dk_rseq_stack **own)
 {
     struct dk_rseq_stack *stack;
     __asm__ __volatile__ goto(DK_RSEQ_BEGIN
                               "ldr x10, [x9]\n\t"
-                              "cmp x10, #0\n\t"
-                              "b.ge %l[fail]\n\t"
                               "tst x10, #0x8000\n\t"
                               "b.ne %l[fail]\n\t"
-                              "and x10, x10, #0x7fffffffffffffff\n\t"
+                              "tst x10, #0x4000000000000000\n\t"
+                              "b.eq %l[fail]\n\t"
+                              "and x10, x10, #0xbfffffffffffffff\n\t"
                               "str x10, [x9]\n\t"
                               "2:\n\t"
                               "mov %[stack], x9\n\t"

@@ -35,35 +35,33 @@ DK_INLINE uint32_t dk_rseq_cpu_id(int64_t rseq_offset)
     "movl %%fs:4(%[rseq]), %%eax\n\t"                                                              \
     "cmpl %[cpus], %%eax\n\t"                                                                      \
     "jae %l[fail]\n\t"                                                                             \
-    "imulq %[stride], %%rax\n\t"                                                                   \
+    "imull %[stride], %%eax\n\t"                                                                   \
     "addq %[base], %%rax\n\t"
 
 #define DK_RSEQ_AT(at)                                                                             \
-    [rseq] "r"((at)->rseq_offset), [cpus] "r"((at)->nr_cpus), [stride] "r"((at)->stride),          \
-        [base] "r"((at)->base), [slots] "r"((at)->slots)
+    [rseq] "r"((at)->rseq_offset), [cpus] "m"(*(at)->nr_cpus), [stride] "m"(*(at)->stride),        \
+        [base] "r"((at)->base)
 
-/* rcx = head, rdx = index; fails on index 0 and STOP in one comparison, then on the carry. */
+/* rcx = head, rdx = index - 1; fails on index 0. */
 #define DK_RSEQ_POP_HEAD                                                                           \
     "movq (%%rax), %%rcx\n\t"                                                                      \
     "movzwl %%cx, %%edx\n\t"                                                                       \
-    "decl %%edx\n\t"                                                                               \
-    "cmpl $0x7fff, %%edx\n\t"                                                                      \
-    "jae %l[fail]\n\t"                                                                             \
-    "testq %%rcx, %%rcx\n\t"                                                                       \
-    "js %l[fail]\n\t"
+    "subl $1, %%edx\n\t"                                                                           \
+    "jb %l[fail]\n\t"
 
+/* Stopped, or no room in pops: the new head is negative. */
 DK_INLINE enum dk_rseq_result dk_rseq_pop(const struct dk_rseq_at *at, uint32_t *out)
 {
     uint32_t value;
     __asm__ __volatile__ goto(DK_RSEQ_BEGIN DK_RSEQ_POP_HEAD
-                              "leaq (%%rax, %[slots]), %%rsi\n\t"
-                              "movl (%%rsi, %%rdx, 4), %[value]\n\t"
                               "addq $0xffff, %%rcx\n\t"
+                              "js %l[fail]\n\t"
+                              "movl 64(%%rax, %%rdx, 4), %[value]\n\t"
                               "movq %%rcx, (%%rax)\n\t"
                               "2:\n\t"
                               : [value] "=&r"(value)
                               : DK_RSEQ_AT(at)
-                              : "rax", "rcx", "rdx", "rsi", "memory", "cc"
+                              : "rax", "rcx", "rdx", "memory", "cc"
                               : abort, fail);
     *out = value;
     return DK_RSEQ_DONE;
@@ -81,14 +79,13 @@ DK_INLINE enum dk_rseq_result dk_rseq_push(const struct dk_rseq_at *at, uint32_t
                               "cmpw 8(%%rax), %%cx\n\t"
                               "jae %l[fail]\n\t"
                               "movzwl %%cx, %%edx\n\t"
-                              "leaq (%%rax, %[slots]), %%rsi\n\t"
-                              "movl %[value], (%%rsi, %%rdx, 4)\n\t"
+                              "movl %[value], 64(%%rax, %%rdx, 4)\n\t"
                               "incq %%rcx\n\t"
                               "movq %%rcx, (%%rax)\n\t"
                               "2:\n\t"
                               :
                               : DK_RSEQ_AT(at), [value] "r"(value)
-                              : "rax", "rcx", "rdx", "rsi", "memory", "cc"
+                              : "rax", "rcx", "rdx", "memory", "cc"
                               : abort, fail);
     return DK_RSEQ_DONE;
 abort:
@@ -108,8 +105,10 @@ static inline enum dk_rseq_result dk_rseq_popn(const struct dk_rseq_at *at, uint
                               "movl %[n], %k[count]\n\t"
                               "cmpl %%esi, %k[count]\n\t"
                               "cmoval %%esi, %k[count]\n\t"
-                              "leaq (%%rax, %[slots]), %%rsi\n\t"
-                              "leaq (%%rsi, %%rdx, 4), %%rsi\n\t"
+                              "imulq $0xffff, %q[count], %%rsi\n\t"
+                              "addq %%rsi, %%rcx\n\t"
+                              "js %l[fail]\n\t"
+                              "leaq 64(%%rax, %%rdx, 4), %%rsi\n\t"
                               "xorl %%edx, %%edx\n\t"
                               "5:\n\t"
                               "movl (%%rsi), %%edi\n\t"
@@ -118,8 +117,6 @@ static inline enum dk_rseq_result dk_rseq_popn(const struct dk_rseq_at *at, uint
                               "incl %%edx\n\t"
                               "cmpl %k[count], %%edx\n\t"
                               "jb 5b\n\t"
-                              "imulq $0xffff, %%rdx, %%rdx\n\t"
-                              "addq %%rdx, %%rcx\n\t"
                               "movq %%rcx, (%%rax)\n\t"
                               "2:\n\t"
                               : [stack] "=&a"(stack), [count] "=&r"(count)
@@ -151,8 +148,7 @@ static inline enum dk_rseq_result dk_rseq_pushn(const struct dk_rseq_at *at, con
                               "movl %[n], %k[count]\n\t"
                               "cmpl %%esi, %k[count]\n\t"
                               "cmoval %%esi, %k[count]\n\t"
-                              "leaq (%%rax, %[slots]), %%rsi\n\t"
-                              "leaq (%%rsi, %%rdx, 4), %%rsi\n\t"
+                              "leaq 64(%%rax, %%rdx, 4), %%rsi\n\t"
                               "xorl %%edx, %%edx\n\t"
                               "5:\n\t"
                               "movl (%[in], %%rdx, 4), %%edi\n\t"
@@ -176,18 +172,17 @@ fail:
     return DK_RSEQ_FAIL;
 }
 
-/* Take the carry out of the head of *own; the caller adds 2^47 to its count of pops. */
+/* Take DK_RSEQ_FOLD out of the pops of *own, where they are that many; the caller counts them. */
 static inline enum dk_rseq_result dk_rseq_fold(const struct dk_rseq_at *at,
                                                struct dk_rseq_stack **own)
 {
     struct dk_rseq_stack *stack;
     __asm__ __volatile__ goto(DK_RSEQ_BEGIN
                               "movq (%%rax), %%rcx\n\t"
-                              "testq %%rcx, %%rcx\n\t"
-                              "jns %l[fail]\n\t"
                               "testl $0x8000, %%ecx\n\t"
                               "jnz %l[fail]\n\t"
-                              "btrq $63, %%rcx\n\t"
+                              "btrq $62, %%rcx\n\t"
+                              "jnc %l[fail]\n\t"
                               "movq %%rcx, (%%rax)\n\t"
                               "2:\n\t"
                               : [stack] "=&a"(stack)

@@ -65,9 +65,9 @@ static inline unsigned dk_pcp_list(unsigned order, unsigned type)
 }
 
 /*
- * One cache list: a stack of frame indexes, or cells that are used like one. `slots` follow the list
- * headers of the set. One line, so that lists of different orders do not share one; another CPU writes
- * it only to drain. Protocols: pcp_rseq.c, pcp_cells.c; sizes: pcp_tune.c.
+ * One cache list: a stack of frame indexes, or cells that are used like one. The slots follow the head. It
+ * is one line, so that lists of different orders do not share one; another CPU writes it only to drain.
+ * Protocols: pcp_rseq.c, pcp_cells.c; sizes: pcp_tune.c.
  */
 struct dk_pcp_list_head {
     dk_aword head;       /* stacks: index, STOP, pops (base/rseq.h); cells: where the top should be */
@@ -101,10 +101,7 @@ struct dk_pcp_set {
     dk_a32 pcp_mode;         /* enum dk_pcp_mode: how pressed the zone was when last asked */
     _Alignas(64) dk_counter direct_allocs[DECKLE_MAX_ORDER_LIMIT + 1];
     dk_counter direct_frees[DECKLE_MAX_ORDER_LIMIT + 1];
-    _Alignas(64) struct {
-        _Alignas(64) struct dk_pcp_list_head h;
-    } list[DK_PCP_LISTS];
-    /* then the slots: u32 each (rseq) or dk_aword each (cells), at handle->slot_off[list] */
+    /* then the lists, each a head and its slots: u32 each (stacks) or dk_aword each (cells) */
 };
 
 /* ---- the index ---------------------------------------------------------------------------- */
@@ -282,7 +279,7 @@ struct deckle {
     uint32_t max_order;
     dk_a32 fast_zone[DECKLE_NR_ZONE_TYPES];   /* preferred zone by highest zone type on a one-node pool,
                                                * or DK_NONE */
-    uint32_t slot_off[DK_PCP_LISTS];          /* bytes from the set to the list's first slot */
+    uint32_t list_off[DK_PCP_LISTS];          /* bytes from the set to the list's head */
     uint32_t slot_cap[DK_PCP_LISTS];          /* entries */
     /* The rest. */
     struct dk_superblock *sb;

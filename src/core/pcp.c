@@ -178,7 +178,7 @@ void dk_pcp_close(struct deckle *d, struct dk_zone *zone)
         return;
     for (uint32_t cpu = 0; cpu < d->nr_cpus; cpu++) {
         for (unsigned list = 0; list < DK_PCP_LISTS; list++)
-            dk_pcp_shut_list(dk_set(d, zone->number, cpu), list);
+            dk_pcp_shut_list(d, dk_set(d, zone->number, cpu), list);
     }
     /* Pops only help; so all that can disturb is another drain, which empties the lists as well. */
     for (uint32_t cpu = 0; cpu < d->nr_cpus; cpu++) {
@@ -193,7 +193,7 @@ void dk_pcp_open(struct deckle *d, struct dk_zone *zone)
     if (dk_a32_add_relaxed(&zone->stopped, (uint32_t)-1) != 1 || d->kind == DK_PCP_NONE)
         return;
     for (uint32_t cpu = 0; cpu < d->nr_cpus; cpu++)
-        dk_pcp_rest_set(zone, dk_set(d, zone->number, cpu));
+        dk_pcp_rest_set(d, zone, dk_set(d, zone->number, cpu));
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */
@@ -211,10 +211,10 @@ uint64_t dk_pcp_versions(const struct deckle *d, const struct dk_zone *zone, uin
             uint32_t held;
 #ifdef DK_HAVE_RSEQ
             if (d->kind == DK_PCP_RSEQ)
-                sum += dk_stack_version(&set->list[list].h, &held);
+                sum += dk_stack_version(dk_pcp_head(d, set, list), &held);
             else
 #endif
-                sum += dk_cells_version(&set->list[list].h, &held);
+                sum += dk_cells_version(dk_pcp_head(d, set, list), &held);
             *cached += (uint64_t)held << dk_list_order(list);
         }
     }
@@ -227,11 +227,11 @@ void dk_pcp_list_stat(const struct deckle *d, uint32_t zone, uint32_t cpu, unsig
     const struct dk_pcp_set *set = dk_set(d, zone, cpu);
 
     *out = (struct dk_pcp_list_stat){0};
-    out->high = dk_pcp_high(&set->list[list].h);
+    out->high = dk_pcp_high(dk_pcp_head(d, set, list));
     out->capacity = d->slot_cap[list];
 #ifdef DK_HAVE_RSEQ
     if (d->kind == DK_PCP_RSEQ)
-        dk_stack_stat(&set->list[list].h, out);
+        dk_stack_stat(dk_pcp_head(d, set, list), out);
 #endif
     if (d->kind == DK_PCP_CELLS)
         dk_cells_stat(d, set, list, out);
@@ -243,8 +243,8 @@ void dk_pcp_for_each(const struct deckle *d, const struct dk_zone *zone,
     for (uint32_t cpu = 0; cpu < d->nr_cpus && d->kind != DK_PCP_NONE; cpu++) {
         const struct dk_pcp_set *set = dk_set(d, zone->number, cpu);
         for (unsigned list = 0; list < DK_PCP_LISTS; list++) {
-            const void *slots = dk_pcp_slots(d, set, list);
-            uint32_t held = dk_pcp_count_racy(&set->list[list].h);
+            const void *slots = dk_pcp_slots(dk_pcp_head(d, set, list));
+            uint32_t held = dk_pcp_count_racy(dk_pcp_head(d, set, list));
             unsigned order = dk_list_order(list);
             if (d->kind == DK_PCP_RSEQ) {
                 for (uint32_t i = 0; i < held && i < d->slot_cap[list]; i++)

@@ -19,8 +19,9 @@ struct dk_pcp_shape {
     uint32_t max_order, page_shift;
 };
 
-/* Bytes of one cache set with its slots (a multiple of 64), and the slot table. Pure. */
-size_t dk_pcp_set_bytes(const struct dk_pcp_shape *shape, uint32_t slot_off[DK_PCP_LISTS],
+/* Bytes of one cache set with its lists (a multiple of 64), where they begin and what they can hold.
+ * Pure. */
+size_t dk_pcp_set_bytes(const struct dk_pcp_shape *shape, uint32_t list_off[DK_PCP_LISTS],
                         uint32_t slot_cap[DK_PCP_LISTS]);
 
 /* After the managed frames or the marks of a zone changed: its batch, high_min and high_max, and the sizes
@@ -29,8 +30,8 @@ void dk_pcp_resize(struct deckle *d, struct dk_zone *zone);
 
 /* The fast paths, on the CPU the caller runs on. false: take the slow path (empty or full list, STOP,
  * CPU beyond the configured, kind not usable on this thread). */
-static inline bool dk_pcp_pop(struct deckle *d, uint32_t zone, unsigned list, uint32_t *fi);
-static inline bool dk_pcp_push(struct deckle *d, uint32_t zone, unsigned list, uint32_t fi);
+DK_INLINE bool dk_pcp_pop(struct deckle *d, uint32_t zone, unsigned list, uint32_t *fi);
+DK_INLINE bool dk_pcp_push(struct deckle *d, uint32_t zone, unsigned list, uint32_t fi);
 
 /* Pop up to n entries, the top first; how many were there. With n = 1 it is what an allocation tries when
  * the fast path failed, before it asks the shared level: it looks further than the fast path does. */

@@ -66,7 +66,9 @@ static bool announce(struct dk_pcp_list_head *lh)
     return true;
 }
 
-bool dk_cells_pushed(struct dk_pcp_list_head *lh, dk_aword *cell, dk_word filled)
+/* The end of a push whose phase wrapped or that met a list not plainly live. false: the list is closed
+ * and the frame is back in the caller's hands. */
+static DK_NOINLINE bool pushed_oddly(struct dk_pcp_list_head *lh, dk_aword *cell, dk_word filled)
 {
     if (!(filled & DK_CELL_PHASE))
         dk_counter_add(&lh->adjust, PHASES);
@@ -80,6 +82,59 @@ bool dk_cells_pushed(struct dk_pcp_list_head *lh, dk_aword *cell, dk_word filled
     return false;
 }
 
+static inline bool pushed(struct dk_pcp_list_head *lh, dk_aword *cell, dk_word filled)
+{
+    if (dk_likely(filled & DK_CELL_PHASE) &&
+        dk_likely((dk_a32_load_seq(&lh->live) & (DK_LIVE | DK_LIVE_CLEAR)) == DK_LIVE))
+        return true;
+    return pushed_oddly(lh, cell, filled);
+}
+
+/* ---- the fast paths -------------------------------------------------------------------------- */
+
+uint32_t dk_cells_pop(const struct deckle *d, uint32_t zone, unsigned list)
+{
+    uint32_t cpu = dk_pcp_cpu(d);
+    if (dk_unlikely(cpu >= d->nr_cpus))
+        return DK_NONE;
+    struct dk_pcp_list_head *lh = dk_pcp_head(d, dk_set(d, zone, cpu), list);
+    dk_aword *cells = dk_pcp_slots(lh);
+    dk_word top = dk_load_relaxed(&lh->head);
+    if (dk_unlikely(top > d->slot_cap[list]))
+        top = d->slot_cap[list];
+    for (unsigned probe = 0; probe < DK_CELL_PROBES && top; probe++) {
+        dk_word cell = dk_load_relaxed(&cells[--top]);
+        if (dk_likely(cell & DK_CELL_FULL) &&
+            dk_likely(dk_cas(&cells[top], &cell, dk_cell_emptied(cell)))) {
+            dk_store_relaxed(&lh->head, top);
+            return dk_cell_frame(cell);
+        }
+    }
+    return DK_NONE;
+}
+
+bool dk_cells_push(const struct deckle *d, uint32_t zone, unsigned list, uint32_t fi)
+{
+    uint32_t cpu = dk_pcp_cpu(d);
+    if (dk_unlikely(cpu >= d->nr_cpus))
+        return false;
+    struct dk_pcp_list_head *lh = dk_pcp_head(d, dk_set(d, zone, cpu), list);
+    dk_aword *cells = dk_pcp_slots(lh);
+    dk_word high = dk_a32_load_relaxed(&lh->high) & DK_HIGH_ENTRIES;
+    dk_word top = dk_load_relaxed(&lh->head);
+    if (dk_unlikely(high > d->slot_cap[list]))
+        high = d->slot_cap[list];
+    for (unsigned probe = 0; probe < DK_CELL_PROBES && top < high; probe++, top++) {
+        dk_word cell = dk_load_relaxed(&cells[top]);
+        dk_word filled = dk_cell_filled(cell, fi);
+        if (dk_likely(!(cell & DK_CELL_FULL)) && dk_likely(dk_cas(&cells[top], &cell, filled))) {
+            dk_store_relaxed(&lh->head, top + 1);
+            return pushed(lh, &cells[top], filled);
+        }
+    }
+    return false;
+}
+
 /* ---- bulk ------------------------------------------------------------------------------------ */
 
 unsigned dk_cells_pop_bulk(struct deckle *d, uint32_t zone, unsigned list, uint32_t *fis, unsigned n,
@@ -89,8 +144,8 @@ unsigned dk_cells_pop_bulk(struct deckle *d, uint32_t zone, unsigned list, uint3
     if (cpu >= d->nr_cpus)
         return 0;
     struct dk_pcp_set *set = dk_set(d, zone, cpu);
-    struct dk_pcp_list_head *head = &set->list[list].h;
-    dk_aword *cells = dk_pcp_slots(d, set, list);
+    struct dk_pcp_list_head *head = dk_pcp_head(d, set, list);
+    dk_aword *cells = dk_pcp_slots(dk_pcp_head(d, set, list));
     dk_word top = dk_load_relaxed(&head->head), from = top;
     unsigned got = 0;
 
@@ -114,8 +169,8 @@ unsigned dk_cells_push_bulk(struct deckle *d, uint32_t zone, unsigned list, cons
     if (cpu >= d->nr_cpus)
         return 0;
     struct dk_pcp_set *set = dk_set(d, zone, cpu);
-    struct dk_pcp_list_head *head = &set->list[list].h;
-    dk_aword *cells = dk_pcp_slots(d, set, list);
+    struct dk_pcp_list_head *head = dk_pcp_head(d, set, list);
+    dk_aword *cells = dk_pcp_slots(dk_pcp_head(d, set, list));
     dk_word top = dk_load_relaxed(&head->head), from = top, high = dk_pcp_high(head);
     unsigned put = 0;
 
@@ -126,9 +181,7 @@ unsigned dk_cells_push_bulk(struct deckle *d, uint32_t zone, unsigned list, cons
         dk_word filled = dk_cell_filled(cell, fis[put]);
         if ((cell & DK_CELL_FULL) || !dk_cas(&cells[top], &cell, filled))
             continue;
-        if ((!(filled & DK_CELL_PHASE) ||
-             (dk_a32_load_seq(&head->live) & (DK_LIVE | DK_LIVE_CLEAR)) != DK_LIVE) &&
-            !dk_cells_pushed(head, &cells[top], filled))
+        if (!pushed(head, &cells[top], filled))
             break;
         put++;
     }
@@ -144,8 +197,8 @@ unsigned dk_cells_push_bulk(struct deckle *d, uint32_t zone, unsigned list, cons
 static bool sweep(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set, unsigned list,
                   uint64_t *moved)
 {
-    struct dk_pcp_list_head *lh = &set->list[list].h;
-    dk_aword *cells = dk_pcp_slots(d, set, list);
+    struct dk_pcp_list_head *lh = dk_pcp_head(d, set, list);
+    dk_aword *cells = dk_pcp_slots(dk_pcp_head(d, set, list));
     unsigned order = dk_list_order(list), n = 0;
     uint32_t fis[DK_REFILL_MAX];
     bool empty = true;
@@ -169,7 +222,7 @@ static bool sweep(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set
 static int drain_list(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set, unsigned list,
                       bool force, uint64_t *moved)
 {
-    struct dk_pcp_list_head *lh = &set->list[list].h;
+    struct dk_pcp_list_head *lh = dk_pcp_head(d, set, list);
 
     for (unsigned round = 0; round < DK_PCP_ROUNDS; round++) {
         uint32_t live = dk_a32_load_seq(&lh->live);
@@ -219,8 +272,8 @@ uint64_t dk_cells_version(const struct dk_pcp_list_head *lh, uint32_t *held)
 void dk_cells_stat(const struct deckle *d, const struct dk_pcp_set *set, unsigned list,
                    struct dk_pcp_list_stat *out)
 {
-    const struct dk_pcp_list_head *lh = &set->list[list].h;
-    const dk_aword *cells = dk_pcp_slots(d, set, list);
+    const struct dk_pcp_list_head *lh = dk_pcp_head(d, set, list);
+    const dk_aword *cells = dk_pcp_slots(dk_pcp_head(d, set, list));
     uint64_t pushes = dk_counter_read(&lh->adjust);
 
     out->held = 0;

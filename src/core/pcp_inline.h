@@ -28,9 +28,14 @@ DK_INLINE uint32_t dk_pcp_cpu(const struct deckle *d)
     return dk_cpu(d);
 }
 
-DK_INLINE void *dk_pcp_slots(const struct deckle *d, const struct dk_pcp_set *set, unsigned list)
+DK_INLINE struct dk_pcp_list_head *dk_pcp_head(const struct deckle *d, const struct dk_pcp_set *set,
+                                               unsigned list)
 {
-    return (void *)((uintptr_t)set + d->slot_off[list]);
+    return (struct dk_pcp_list_head *)((uintptr_t)set + d->list_off[list]);
+}
+DK_INLINE void *dk_pcp_slots(const struct dk_pcp_list_head *lh)
+{
+    return (void *)((uintptr_t)lh + DK_LINE_BYTES);
 }
 
 #define DK_HIGH_ENTRIES 0xffffu /* of dk_pcp_list_head.high */
@@ -41,38 +46,30 @@ DK_INLINE void *dk_pcp_slots(const struct deckle *d, const struct dk_pcp_set *se
 #ifdef DK_HAVE_RSEQ
 _Static_assert(offsetof(struct dk_pcp_list_head, head) == offsetof(struct dk_rseq_stack, head) &&
                    offsetof(struct dk_pcp_list_head, high) == offsetof(struct dk_rseq_stack, high) &&
-                   offsetof(struct dk_rseq_stack, high) == 8,
-               "a list head begins as a stack");
+                   offsetof(struct dk_rseq_stack, high) == 8 && DK_RSEQ_SLOTS == DK_LINE_BYTES,
+               "a list begins as a stack");
 
 DK_INLINE struct dk_rseq_at dk_stack_at(const struct deckle *d, uint32_t zone, unsigned list)
 {
-    size_t head = offsetof(struct dk_pcp_set, list) +
-                  list * sizeof(((struct dk_pcp_set *)0)->list[0]);
     return (struct dk_rseq_at){
         .rseq_offset = d->rseq_offset,
-        .nr_cpus = d->nr_cpus,
-        .base = d->pcp + (size_t)zone * d->nr_cpus * d->set_bytes + head,
-        .stride = d->set_bytes,
-        .slots = d->slot_off[list] - head,
+        .nr_cpus = &d->nr_cpus,
+        .stride = &d->set_bytes,
+        .base = d->pcp + (size_t)zone * d->nr_cpus * d->set_bytes + d->list_off[list],
     };
 }
 
-/* The sequence was interrupted: try again, DK_PCP_TRIES times at most. */
-bool dk_stack_pop_again(const struct dk_rseq_at *at, uint32_t *fi);
-bool dk_stack_push_again(const struct dk_rseq_at *at, uint32_t fi);
-
+/* An interrupted sequence is not repeated here: the slow paths do. */
 DK_INLINE bool dk_stack_pop(const struct deckle *d, uint32_t zone, unsigned list, uint32_t *fi)
 {
     struct dk_rseq_at at = dk_stack_at(d, zone, list);
-    enum dk_rseq_result r = dk_rseq_pop(&at, fi);
-    return dk_likely(r == DK_RSEQ_DONE) || (r == DK_RSEQ_ABORT && dk_stack_pop_again(&at, fi));
+    return dk_likely(dk_rseq_pop(&at, fi) == DK_RSEQ_DONE);
 }
 
 DK_INLINE bool dk_stack_push(const struct deckle *d, uint32_t zone, unsigned list, uint32_t fi)
 {
     struct dk_rseq_at at = dk_stack_at(d, zone, list);
-    enum dk_rseq_result r = dk_rseq_push(&at, fi);
-    return dk_likely(r == DK_RSEQ_DONE) || (r == DK_RSEQ_ABORT && dk_stack_push_again(&at, fi));
+    return dk_likely(dk_rseq_push(&at, fi) == DK_RSEQ_DONE);
 }
 #endif
 
@@ -113,71 +110,25 @@ static inline dk_word dk_cell_filled(dk_word cell, uint32_t fi)
 #define DK_LIVE_CLEAR   2u /* somebody is about to find the list empty */
 #define DK_LIVE_VERSION 4u
 
-/* The end of a push whose phase wrapped or that met a list not plainly live; pcp_cells.c. false: the
- * list is closed and the frame is back in the caller's hands. */
-bool dk_cells_pushed(struct dk_pcp_list_head *lh, dk_aword *cell, dk_word filled);
-
-DK_INLINE bool dk_cells_pop(const struct deckle *d, uint32_t zone, unsigned list, uint32_t *fi)
-{
-    uint32_t cpu = dk_pcp_cpu(d);
-    if (dk_unlikely(cpu >= d->nr_cpus))
-        return false;
-    struct dk_pcp_set *set = dk_set(d, zone, cpu);
-    struct dk_pcp_list_head *lh = &set->list[list].h;
-    dk_aword *cells = dk_pcp_slots(d, set, list);
-    dk_word top = dk_load_relaxed(&lh->head);
-    if (dk_unlikely(top > d->slot_cap[list]))
-        top = d->slot_cap[list];
-    for (unsigned probe = 0; probe < DK_CELL_PROBES && top; probe++) {
-        dk_word cell = dk_load_relaxed(&cells[--top]);
-        if (dk_likely(cell & DK_CELL_FULL) &&
-            dk_likely(dk_cas(&cells[top], &cell, dk_cell_emptied(cell)))) {
-            dk_store_relaxed(&lh->head, top);
-            *fi = dk_cell_frame(cell);
-            return true;
-        }
-    }
-    return false;
-}
-
-DK_INLINE bool dk_cells_push(const struct deckle *d, uint32_t zone, unsigned list, uint32_t fi)
-{
-    uint32_t cpu = dk_pcp_cpu(d);
-    if (dk_unlikely(cpu >= d->nr_cpus))
-        return false;
-    struct dk_pcp_set *set = dk_set(d, zone, cpu);
-    struct dk_pcp_list_head *lh = &set->list[list].h;
-    dk_aword *cells = dk_pcp_slots(d, set, list);
-    dk_word high = dk_a32_load_relaxed(&lh->high) & DK_HIGH_ENTRIES;
-    dk_word top = dk_load_relaxed(&lh->head);
-    if (dk_unlikely(high > d->slot_cap[list]))
-        high = d->slot_cap[list];
-    for (unsigned probe = 0; probe < DK_CELL_PROBES && top < high; probe++, top++) {
-        dk_word cell = dk_load_relaxed(&cells[top]);
-        dk_word filled = dk_cell_filled(cell, fi);
-        if (dk_likely(!(cell & DK_CELL_FULL)) && dk_likely(dk_cas(&cells[top], &cell, filled))) {
-            dk_store_relaxed(&lh->head, top + 1);
-            if (dk_likely(filled & DK_CELL_PHASE) &&
-                dk_likely((dk_a32_load_seq(&lh->live) & 3) == DK_LIVE))
-                return true;
-            return dk_cells_pushed(lh, &cells[top], filled);
-        }
-    }
-    return false;
-}
+/* pcp_cells.c. Not inline: two locked operations are far more than a call. pop: DK_NONE = failed. */
+uint32_t dk_cells_pop(const struct deckle *d, uint32_t zone, unsigned list);
+bool dk_cells_push(const struct deckle *d, uint32_t zone, unsigned list, uint32_t fi);
 
 /* ---- either ---------------------------------------------------------------------------------- */
 
-static inline bool dk_pcp_pop(struct deckle *d, uint32_t zone, unsigned list, uint32_t *fi)
+DK_INLINE bool dk_pcp_pop(struct deckle *d, uint32_t zone, unsigned list, uint32_t *fi)
 {
 #ifdef DK_HAVE_RSEQ
     if (dk_likely(d->kind == DK_PCP_RSEQ))
         return dk_stack_pop(d, zone, list, fi);
 #endif
-    return d->kind == DK_PCP_CELLS && dk_cells_pop(d, zone, list, fi);
+    if (d->kind != DK_PCP_CELLS)
+        return false;
+    *fi = dk_cells_pop(d, zone, list);
+    return *fi != DK_NONE;
 }
 
-static inline bool dk_pcp_push(struct deckle *d, uint32_t zone, unsigned list, uint32_t fi)
+DK_INLINE bool dk_pcp_push(struct deckle *d, uint32_t zone, unsigned list, uint32_t fi)
 {
 #ifdef DK_HAVE_RSEQ
     if (dk_likely(d->kind == DK_PCP_RSEQ))

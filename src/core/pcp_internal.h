@@ -42,7 +42,6 @@ unsigned dk_stack_push_bulk(struct deckle *d, uint32_t zone, unsigned list, cons
                             unsigned n, struct dk_pcp_list_head **lh);
 int dk_stack_drain(struct deckle *d, struct dk_zone *zone, uint32_t cpu, uint64_t lists, bool force,
                    uint64_t *moved);
-uint32_t dk_stack_held(const struct dk_pcp_list_head *lh);
 uint64_t dk_stack_version(const struct dk_pcp_list_head *lh, uint32_t *held);
 void dk_stack_stat(const struct dk_pcp_list_head *lh, struct dk_pcp_list_stat *out);
 
@@ -70,9 +69,9 @@ bool dk_pcp_make_room(struct deckle *d, struct dk_zone *zone, uint32_t cpu, unsi
 /* The list has just been filled or emptied by other hands than the fast paths'. */
 void dk_pcp_mark_seen(const struct deckle *d, struct dk_pcp_list_head *lh);
 /* high = 0, in a way that stands against whoever is raising it now. After zone->stopped was raised. */
-void dk_pcp_shut_list(struct dk_pcp_set *set, unsigned list);
+void dk_pcp_shut_list(const struct deckle *d, struct dk_pcp_set *set, unsigned list);
 /* All lists of the set to their base size, as far as the budget goes and unless the zone is closed. */
-void dk_pcp_rest_set(const struct dk_zone *zone, struct dk_pcp_set *set);
+void dk_pcp_rest_set(const struct deckle *d, const struct dk_zone *zone, struct dk_pcp_set *set);
 
 /* Entries in the list, as its head says: racy, and for cells a guess. */
 static inline uint32_t dk_pcp_count_racy(const struct dk_pcp_list_head *lh)

@@ -30,7 +30,7 @@ static uint32_t capacity_of(const struct dk_pcp_shape *shape, unsigned order)
     return order <= 6 ? shape->capacity / 2 : shape->capacity / 8;
 }
 
-size_t dk_pcp_set_bytes(const struct dk_pcp_shape *shape, uint32_t slot_off[DK_PCP_LISTS],
+size_t dk_pcp_set_bytes(const struct dk_pcp_shape *shape, uint32_t list_off[DK_PCP_LISTS],
                         uint32_t slot_cap[DK_PCP_LISTS])
 {
     size_t slot = shape->kind == DK_PCP_RSEQ ? sizeof(uint32_t) : sizeof(dk_aword);
@@ -38,9 +38,9 @@ size_t dk_pcp_set_bytes(const struct dk_pcp_shape *shape, uint32_t slot_off[DK_P
 
     for (unsigned list = 0; list < DK_PCP_LISTS; list++) {
         uint32_t capacity = capacity_of(shape, dk_list_order(list));
-        slot_off[list] = (uint32_t)end;
+        list_off[list] = (uint32_t)end;
         slot_cap[list] = capacity;
-        end = (size_t)dk_align_up(end + capacity * slot, DK_LINE_BYTES);
+        end += DK_LINE_BYTES + (size_t)dk_align_up(capacity * slot, DK_LINE_BYTES);
     }
     return end;
 }
@@ -72,10 +72,10 @@ static void unreserve(struct dk_pcp_set *set, uint32_t frames)
 
 /* Set high of a list to `entries`, or leave it as it is: no budget, zone closed, somebody else was
  * faster. */
-static void set_high(const struct dk_zone *zone, struct dk_pcp_set *set, unsigned list,
-                     uint32_t entries)
+static void set_high(const struct deckle *d, const struct dk_zone *zone, struct dk_pcp_set *set,
+                     unsigned list, uint32_t entries)
 {
-    struct dk_pcp_list_head *lh = &set->list[list].h;
+    struct dk_pcp_list_head *lh = dk_pcp_head(d, set, list);
     unsigned order = dk_list_order(list);
     uint32_t word = dk_a32_load_seq(&lh->high), old = word & DK_HIGH_ENTRIES;
     uint32_t grow = entries > old ? (entries - old) << order : 0;
@@ -90,19 +90,19 @@ static void set_high(const struct dk_zone *zone, struct dk_pcp_set *set, unsigne
         unreserve(set, (old - entries) << order);
 }
 
-void dk_pcp_shut_list(struct dk_pcp_set *set, unsigned list)
+void dk_pcp_shut_list(const struct deckle *d, struct dk_pcp_set *set, unsigned list)
 {
-    dk_a32 *high = &set->list[list].h.high;
+    dk_a32 *high = &dk_pcp_head(d, set, list)->high;
     uint32_t word = dk_a32_load_relaxed(high);
     while (!dk_a32_cas(high, &word, (word & ~DK_HIGH_ENTRIES) + DK_HIGH_CLOSING))
         continue;
     unreserve(set, (word & DK_HIGH_ENTRIES) << dk_list_order(list));
 }
 
-void dk_pcp_rest_set(const struct dk_zone *zone, struct dk_pcp_set *set)
+void dk_pcp_rest_set(const struct deckle *d, const struct dk_zone *zone, struct dk_pcp_set *set)
 {
     for (unsigned list = 0; list < DK_PCP_LISTS; list++)
-        set_high(zone, set, list, dk_a32_load_relaxed(&set->list[list].h.high_base));
+        set_high(d, zone, set, list, dk_a32_load_relaxed(&dk_pcp_head(d, set, list)->high_base));
 }
 
 /* ---- what a list has seen -------------------------------------------------------------------- */
@@ -122,7 +122,7 @@ static void rob_the_idle(struct deckle *d, struct dk_zone *zone, struct dk_pcp_s
                          unsigned except)
 {
     for (unsigned list = 0; list < DK_PCP_LISTS; list++) {
-        struct dk_pcp_list_head *lh = &set->list[list].h;
+        struct dk_pcp_list_head *lh = dk_pcp_head(d, set, list);
         uint32_t now, seen = dk_a32_load_relaxed(&lh->seen);
         if (list == except || !dk_pcp_high(lh))
             continue;
@@ -131,7 +131,7 @@ static void rob_the_idle(struct deckle *d, struct dk_zone *zone, struct dk_pcp_s
             dk_a32_store_relaxed(&lh->seen, now | SEEN_IDLE);
             continue;
         }
-        set_high(zone, set, list, 0);
+        set_high(d, zone, set, list, 0);
         dk_pcp_drain_own(d, zone, list, d->slot_cap[list]);
     }
 }
@@ -150,11 +150,11 @@ static enum dk_pcp_mode mode_now(struct deckle *d, struct dk_zone *zone, struct 
     dk_a32_store_relaxed(&set->pcp_mode, mode);
     if (mode == DK_PCP_EMPTY) {
         for (unsigned list = 0; list < DK_PCP_LISTS; list++) {
-            set_high(zone, set, list, 0);
+            set_high(d, zone, set, list, 0);
             dk_pcp_drain_own(d, zone, list, d->slot_cap[list]);
         }
     } else if (was == DK_PCP_EMPTY) {
-        dk_pcp_rest_set(zone, set);
+        dk_pcp_rest_set(d, zone, set);
     }
     return mode;
 }
@@ -164,7 +164,7 @@ static enum dk_pcp_mode mode_now(struct deckle *d, struct dk_zone *zone, struct 
 static struct dk_pcp_state load_state(const struct deckle *d, const struct dk_zone *zone,
                                       const struct dk_pcp_set *set, unsigned list)
 {
-    const struct dk_pcp_list_head *lh = &set->list[list].h;
+    const struct dk_pcp_list_head *lh = dk_pcp_head(d, set, list);
     unsigned order = dk_list_order(list);
     uint32_t least = dk_a32_load_relaxed(&lh->high_base), left = budget_left(zone, set);
     struct dk_pcp_state s = {0};
@@ -181,8 +181,8 @@ static struct dk_pcp_state load_state(const struct deckle *d, const struct dk_zo
 static void store_state(const struct deckle *d, const struct dk_zone *zone, struct dk_pcp_set *set,
                         unsigned list, const struct dk_pcp_state *s)
 {
-    struct dk_pcp_list_head *lh = &set->list[list].h;
-    set_high(zone, set, list, dk_pcp_list_high(dk_list_order(list), s->high, d->slot_cap[list]));
+    struct dk_pcp_list_head *lh = dk_pcp_head(d, set, list);
+    set_high(d, zone, set, list, dk_pcp_list_high(dk_list_order(list), s->high, d->slot_cap[list]));
     dk_a32_store_relaxed(&lh->free_count, s->free_count);
     dk_a32_store_relaxed(&lh->alloc_factor, s->alloc_factor);
 }
@@ -208,7 +208,8 @@ static bool list_usable(const struct deckle *d, const struct dk_zone *zone, uint
         return false;
 #ifdef DK_HAVE_RSEQ
     if (d->kind == DK_PCP_RSEQ)
-        return !(dk_load_relaxed(&dk_set(d, zone->number, cpu)->list[list].h.head) & DK_RSEQ_STOP);
+        return !dk_rseq_is_stopped(
+            dk_load_relaxed(&dk_pcp_head(d, dk_set(d, zone->number, cpu), list)->head));
 #endif
     return true;
 }
@@ -219,7 +220,7 @@ unsigned dk_pcp_refill_want(struct deckle *d, struct dk_zone *zone, uint32_t cpu
     if (!list_usable(d, zone, cpu, list) || !dk_a32_load_relaxed(&zone->high_max))
         return 1;
     struct dk_pcp_set *set = dk_set(d, zone->number, cpu);
-    struct dk_pcp_list_head *lh = &set->list[list].h;
+    struct dk_pcp_list_head *lh = dk_pcp_head(d, set, list);
     enum dk_pcp_mode mode = mode_now(d, zone, set);
     if (mode == DK_PCP_EMPTY)
         return 1;
@@ -244,7 +245,7 @@ bool dk_pcp_make_room(struct deckle *d, struct dk_zone *zone, uint32_t cpu, unsi
     if (!list_usable(d, zone, cpu, list) || !dk_a32_load_relaxed(&zone->high_max))
         return false;
     struct dk_pcp_set *set = dk_set(d, zone->number, cpu);
-    struct dk_pcp_list_head *lh = &set->list[list].h;
+    struct dk_pcp_list_head *lh = dk_pcp_head(d, set, list);
     struct dk_pcp_pressure pressure = {.mode = mode_now(d, zone, set), .slice_large = true};
     if (pressure.mode == DK_PCP_EMPTY)
         return false;
@@ -287,7 +288,7 @@ static void set_bases(const struct deckle *d, const struct dk_zone *zone, struct
     for (unsigned list = 0; list < DK_PCP_LISTS; list++) {
         unsigned order = dk_list_order(list);
         uint32_t base = dk_pcp_list_high(order, dk_min64(share, left), d->slot_cap[list]);
-        dk_a32_store_relaxed(&set->list[list].h.high_base, base);
+        dk_a32_store_relaxed(&dk_pcp_head(d, set, list)->high_base, base);
         left -= base << order;
     }
 }
@@ -313,7 +314,7 @@ void dk_pcp_resize(struct deckle *d, struct dk_zone *zone)
         struct dk_pcp_set *set = dk_set(d, zone->number, cpu);
         set_bases(d, zone, set);
         for (unsigned list = 0; list < DK_PCP_LISTS; list++)
-            set_high(zone, set, list, 0);
-        dk_pcp_rest_set(zone, set);
+            set_high(d, zone, set, list, 0);
+        dk_pcp_rest_set(d, zone, set);
     }
 }

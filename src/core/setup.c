@@ -137,7 +137,7 @@ int dk_handle_attach(struct deckle *d, struct dk_superblock *sb, uint64_t bytes,
         return DECKLE_ENOTSUP;
 
     struct dk_pcp_shape shape = {sb->kind, sb->pcp_capacity, sb->max_order, sb->page_shift};
-    size_t set_bytes = dk_pcp_set_bytes(&shape, d->slot_off, d->slot_cap);
+    size_t set_bytes = dk_pcp_set_bytes(&shape, d->list_off, d->slot_cap);
     if (set_bytes > sb->slot_bytes || set_bytes > UINT32_MAX)
         return DECKLE_ECORRUPT;
     d->sb = sb;
