@@ -375,6 +375,7 @@ static bool decode(struct packed_reader *r, struct trace_event *e)
     uint64_t kind;
     int64_t ticks;
 
+    r->nr++;
     if (!bytes_get_varint(&r->columns[COLUMN_KIND], &kind) || kind >= r->nr_kinds ||
         !bytes_get_zigzag(&r->columns[COLUMN_TIME], &ticks))
         return false;
@@ -383,7 +384,7 @@ static bool decode(struct packed_reader *r, struct trace_event *e)
     if ((uint64_t)ticks > UINT64_MAX / r->tick)
         return false;
     e->time_ns = r->time_ns = (uint64_t)ticks * r->tick;
-    e->line = ++r->nr;
+    e->line = r->nr;
     if (e->type == TRACE_ALLOC)
         return decode_alloc(r, e);
     if (e->type == TRACE_FREE)

@@ -137,7 +137,7 @@ static const char *lzma_why(lzma_ret ret)
     case LZMA_MEMLIMIT_ERROR:
         return "its .xz dictionary needs more than 256 MiB; recompress it with xz -9 or less";
     case LZMA_FORMAT_ERROR:
-        return "begins like .xz or ends with something that is not .xz";
+        return "begins like .xz but is none";
     case LZMA_OPTIONS_ERROR:
         return "uses .xz filters that this liblzma does not know";
     case LZMA_BUF_ERROR:
