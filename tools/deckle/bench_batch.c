@@ -36,7 +36,8 @@ static struct batch_half make_half(const char *what, uint32_t order, unsigned la
              order, order, what);
     half.table = bench_table_create(name, caption);
     half.n = bench_table_add_column(
-        half.table, (struct bench_column){.name = "N", .kind = BENCH_COLUMN_COUNT, .ratio_to = -1});
+        half.table,
+        (struct bench_column){.name = "N", .key = "n", .kind = BENCH_COLUMN_COUNT, .ratio_to = -1});
     half.lanes = bench_add_lane_columns(half.table, lanes);
     half.compat = bench_table_add_column(
         half.table,

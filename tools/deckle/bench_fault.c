@@ -123,10 +123,13 @@ static struct fault_table make_table(void)
     t.tasks = bench_table_add_column(t.table, text);
     t.lanes = bench_add_lane_columns(t.table, ALL_LANES);
     gain.name = "gain";
+    gain.key = "gain_same_backing";
     t.gain = bench_table_add_column(t.table, gain);
     gain.name = "of 4K";
+    gain.key = "gain_4k_faults";
     t.gain_4k = bench_table_add_column(t.table, gain);
     gain.name = "zeroed";
+    gain.key = "gain_zeroed";
     t.zeroed_gain = bench_table_add_column(t.table, gain);
     bench_table_note(t.table,
                      "gain: pages per second of deckle-rseq against the kernel with as many "

@@ -37,10 +37,11 @@ struct memory_table {
     unsigned pool, features, metadata, per_frame, percent, touched, create;
 };
 
-static unsigned add_column(struct bench_table *table, const char *name, enum bench_column_kind kind,
-                           unsigned decimals)
+static unsigned add_column(struct bench_table *table, const char *name, const char *key,
+                           enum bench_column_kind kind, unsigned decimals)
 {
-    struct bench_column column = {.name = name, .kind = kind, .ratio_to = -1, .decimals = decimals};
+    struct bench_column column = {
+        .name = name, .kind = kind, .ratio_to = -1, .decimals = decimals, .key = key};
 
     return bench_table_add_column(table, column);
 }
@@ -52,13 +53,13 @@ static struct memory_table make_table(void)
             "memory", "memory: metadata of a pool of 4 KiB frames, in bytes; KiB of it touched, "
                       "and microseconds taken, by its creation")};
 
-    t.pool = add_column(t.table, "pool", BENCH_COLUMN_TEXT, 0);
-    t.features = add_column(t.table, "features", BENCH_COLUMN_TEXT, 0);
-    t.metadata = add_column(t.table, "metadata", BENCH_COLUMN_COUNT, 0);
-    t.per_frame = add_column(t.table, "per frame", BENCH_COLUMN_NUMBER, 3);
-    t.percent = add_column(t.table, "% of pool", BENCH_COLUMN_NUMBER, 4);
-    t.touched = add_column(t.table, "KiB touched", BENCH_COLUMN_NUMBER, 0);
-    t.create = add_column(t.table, "us to create", BENCH_COLUMN_NUMBER, 0);
+    t.pool = add_column(t.table, "pool", "pool", BENCH_COLUMN_TEXT, 0);
+    t.features = add_column(t.table, "features", "features", BENCH_COLUMN_TEXT, 0);
+    t.metadata = add_column(t.table, "metadata", "metadata_bytes", BENCH_COLUMN_COUNT, 0);
+    t.per_frame = add_column(t.table, "per frame", "bytes_per_frame", BENCH_COLUMN_NUMBER, 3);
+    t.percent = add_column(t.table, "% of pool", "percent", BENCH_COLUMN_NUMBER, 4);
+    t.touched = add_column(t.table, "KiB touched", "touched_kib", BENCH_COLUMN_NUMBER, 0);
+    t.create = add_column(t.table, "us to create", "create_us", BENCH_COLUMN_NUMBER, 0);
     return t;
 }
 

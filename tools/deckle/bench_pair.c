@@ -33,13 +33,17 @@ static struct pair_table make_table(void)
     count.name = "order";
     t.order = bench_table_add_column(t.table, count);
     count.name = "out";
+    count.key = "outstanding";
     t.out = bench_table_add_column(t.table, count);
     count.name = "thr";
+    count.key = "threads";
     t.threads = bench_table_add_column(t.table, count);
     t.lanes = bench_add_lane_columns(t.table, PAIR_LANES);
     scaling.name = "rseq x1";
+    scaling.key = "scaling_rseq";
     t.rseq_scaling = bench_table_add_column(t.table, scaling);
     scaling.name = "cells x1";
+    scaling.key = "scaling_cells";
     t.cells_scaling = bench_table_add_column(t.table, scaling);
     return t;
 }

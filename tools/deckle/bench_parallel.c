@@ -35,6 +35,7 @@ static struct parallel_table make_table(void)
     t.cpus = bench_table_add_column(t.table, count);
     t.lanes = bench_add_lane_columns(t.table, PARALLEL_LANES);
     t.scaling = bench_table_add_column(t.table, (struct bench_column){.name = "rseq x1",
+                                                                      .key = "scaling_rseq",
                                                                       .kind = BENCH_COLUMN_NUMBER,
                                                                       .ratio_to = -1,
                                                                       .decimals = 2});

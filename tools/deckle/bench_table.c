@@ -382,6 +382,17 @@ static cJSON *cycles_json(const struct bench_table *table, unsigned row, unsigne
     return object;
 }
 
+static const char *column_key(const struct bench_column *column, char buffer[PART_SIZE])
+{
+    if (column->key != NULL)
+        return column->key;
+    snprintf(buffer, PART_SIZE, "%s", column->name);
+    for (char *c = buffer; *c != '\0'; c++)
+        if (*c == '-' || *c == ' ')
+            *c = '_';
+    return buffer;
+}
+
 static cJSON *cell_json(const struct bench_table *table, unsigned row, unsigned index, double ghz)
 {
     const struct bench_cell *cell = cell_at(table, row, index);
@@ -412,9 +423,12 @@ cJSON *bench_table_json(const struct bench_table *table, double ghz)
     for (unsigned row = 0; row < table->nr_rows; row++) {
         cJSON *line = cJSON_CreateObject();
 
-        for (unsigned index = 0; index < table->nr_columns; index++)
-            cJSON_AddItemToObject(line, table->columns[index].name,
+        for (unsigned index = 0; index < table->nr_columns; index++) {
+            char key[PART_SIZE];
+
+            cJSON_AddItemToObject(line, column_key(&table->columns[index], key),
                                   cell_json(table, row, index, ghz));
+        }
         cJSON_AddItemToArray(rows, line);
     }
     notes = cJSON_AddArrayToObject(object, "notes");

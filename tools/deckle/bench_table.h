@@ -31,11 +31,12 @@ enum bench_column_kind {
 #define BENCH_SHOW_NS_MED (1u << 3) /* the median in nanoseconds */
 
 struct bench_column {
-    const char *name; /* header and JSON key */
+    const char *name; /* header */
     enum bench_column_kind kind;
     unsigned show;     /* CYCLES */
     int ratio_to;      /* CYCLES: column, -1 = none */
     unsigned decimals; /* NUMBER */
+    const char *key;   /* JSON; NULL = name with every '-' and ' ' as '_' */
 };
 
 struct bench_table;

@@ -211,6 +211,8 @@ static int write_json(struct bench *bench, const char *path, int argc, char **ar
     bool written;
 
     cJSON_AddBoolToObject(document, "complete", bench->status == UI_OK);
+    cJSON_AddBoolToObject(document, "quick", bench->quick);
+    cJSON_AddNumberToObject(document, "runs", bench->runs);
     cJSON_AddItemToObject(document, "machine", bench_machine(bench, argc, argv));
     cJSON_AddItemToObject(document, "tables", bench->tables);
     bench->tables = NULL;
