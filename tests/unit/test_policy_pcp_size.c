@@ -143,6 +143,11 @@ static void test_refill_limits(void **state)
     assert_int_equal(dk_pcp_refill(&s, 0, 250, DK_PCP_GROW), 191); /* 504 - 250 - 63 */
     assert_int_equal(s.alloc_factor, 2);
 
+    /* Just enough room, 315 - 189 - 63 = 63, is not a limit. */
+    s = big(252);
+    assert_int_equal(dk_pcp_refill(&s, 0, 189, DK_PCP_GROW), 63);
+    assert_int_equal(s.alloc_factor, 1);
+
     /* No growth while shrinking: 252 - 0 - 63 = 189. */
     s = big(252);
     s.alloc_factor = 5;
@@ -161,6 +166,12 @@ static void test_refill_limits(void **state)
     assert_int_equal(dk_pcp_refill(&s, 0, 0, DK_PCP_GROW), 1);
     assert_int_equal(dk_pcp_refill(&s, 4, 0, DK_PCP_GROW), 1);
     assert_int_equal(s.high, 0);
+
+    /* A cache of just one batch is not disabled. */
+    s = (struct dk_pcp_state){63, 63, 63, 63, 0, 0, false};
+    assert_int_equal(dk_pcp_refill(&s, 0, 0, DK_PCP_GROW), 63);
+    assert_int_equal(dk_pcp_free(&s, 0, 62, &calm), 0);
+    assert_int_equal(dk_pcp_free(&s, 0, 63, &calm), 1);
 
     /* high outside its limits is brought back first. */
     s = big(1);
@@ -218,9 +229,16 @@ static void test_notes(void **state)
     assert_int_equal(s.free_count, 50);
     dk_pcp_note_allocs(&s, 3);
     assert_int_equal(s.free_count, 6);
+    dk_pcp_note_allocs(&s, 32);
+    assert_int_equal(s.free_count, 0);
+    s.free_count = 100;
     dk_pcp_note_allocs(&s, UINT32_MAX);
     assert_int_equal(s.free_count, 0);
 
+    s.alloc_factor = 5;
+    dk_pcp_note_frees(&s, 0, 32);
+    assert_int_equal(s.alloc_factor, 0);
+    s.free_count = 0;
     s.alloc_factor = 5;
     dk_pcp_note_frees(&s, 0, 0);
     assert_int_equal(s.alloc_factor, 5);
@@ -378,6 +396,12 @@ static void test_burst(void **state)
     /* With a large slice of cache, small counts may stay. */
     assert_int_equal(dk_pcp_free(&s, 3, 62, &calm_large_slice), 0);
     assert_int_equal(dk_pcp_free(&s, 3, 63, &calm_large_slice), 63);
+
+    /* A batch exactly is enough. */
+    s.free_count = 63;
+    assert_int_equal(dk_pcp_free(&s, 3, 100, &calm), 100);
+    s.free_count = 62;
+    assert_int_equal(dk_pcp_free(&s, 3, 100, &calm), 0);
 
     /* Enough allocations in between: no longer in a row. */
     dk_pcp_note_allocs(&s, 8);

@@ -144,6 +144,7 @@ static void test_attempt(void **state)
         {{301, 0, 0, 100, 200, 0, 0, MIN, 0}, &ok},
         {{300, 0, 0, 100, 200, 0, 0, MIN, 0}, &mark},
         {{0, 0, 0, 100, 200, 0, 0, HALF, 0}, &empty},
+        {{1000, 0, 0, 100, 200, 0, 3, MIN, 0}, &frag}, /* the shortcut is for order 0 */
     };
     (void)state;
 

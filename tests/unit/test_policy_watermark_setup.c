@@ -102,6 +102,8 @@ static void test_marks(void **state)
         {DMA, 4000, 262144, 1024, 10, {15, 19, 23, 27}},
         /* scale 3000 = 30 % */
         {NORMAL, 10000, 10000, 100, 3000, {100, 3100, 6100, 9100}},
+        /* large enough to tell 10000 from its neighbours */
+        {NORMAL, 100000000, 100000000, 1000, 10, {1000, 101000, 201000, 301000}},
         /* share/4 wins */
         {DMA32, 10000, 20000, 1000, 1, {500, 625, 750, 875}},
         /* HighMem and Movable: own min, gap still from the share */
@@ -215,6 +217,7 @@ static void test_boost(void **state)
         {512, 1548, 262144, 15000, true, 1024},
         {2048, 1548, 262144, 15000, true, 2322}, /* 1548 * 1.5 */
         {2322, 1548, 262144, 15000, true, 2322},
+        {14800, 10000, 262144, 15000, true, 15000},
         {0, 100, 262144, 15000, true, 512}, /* cap 150: raised to one block */
         {512, 100, 262144, 15000, true, 512},
         {7, 1548, 262144, 0, false, 7},  /* switched off */
