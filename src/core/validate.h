@@ -34,13 +34,30 @@ bool dk_check_tables(struct dk_check *c);
 /* One section and its span, before its pageblocks are looked at. */
 bool dk_check_section(struct dk_check *c, const struct dk_section_view *s);
 
+/* A set of frames without memory for it: their number and the sum of a hash of each. Two ways to
+ * find the same frames give the same pair, and different ones do not but by an accident of 2^-64.
+ */
+struct dk_frame_set {
+    uint64_t nr, sum;
+};
+
+static inline void dk_frame_set_add(struct dk_frame_set *set, uint64_t fi)
+{
+    uint64_t h = (fi + 1) * UINT64_C(0x9e3779b97f4a7c15); /* splitmix64's mixer */
+
+    h = (h ^ (h >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    h = (h ^ (h >> 27)) * UINT64_C(0x94d049bb133111eb);
+    set->nr++;
+    set->sum += h ^ (h >> 31);
+}
+
 /* What was counted in pageblocks; frames unless said. */
 struct dk_tally {
     uint64_t free; /* outside isolated blocks */
     uint64_t free_cma, free_highatomic, free_isolated;
     uint64_t allocated; /* in blocks that have a head */
     uint64_t reserved, holes;
-    uint64_t loose; /* used, but in no block and not reserved: must be in a cache */
+    struct dk_frame_set loose; /* used, but in no block and not reserved: must be in a cache */
     uint64_t highatomic_blocks, cma_blocks, open_blocks; /* pageblocks; open = not offline */
 };
 

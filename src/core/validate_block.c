@@ -196,7 +196,8 @@ static bool check_outside(struct walk *walk, uint64_t fi, uint8_t state, bool us
         return true;
     }
     if (dk_state_is_free(state)) {
-        walk->tally->loose += used;
+        if (used)
+            dk_frame_set_add(&walk->tally->loose, fi);
         return check_unowned(c, fi);
     }
     if (!dk_state_is_head(state))
