@@ -25,7 +25,7 @@ static const struct memory_pool pools[] = {
     {16 * GIB, DECKLE_FEATURE_NO_CACHES, "no caches"},
     {16 * GIB, DECKLE_FEATURE_OWNER_TAGS, "owner tags"},
     {16 * GIB, DECKLE_FEATURE_DESCRIPTORS, "descriptors"},
-    {16 * GIB, DECKLE_FEATURE_DESCRIPTORS | DECKLE_FEATURE_OWNER_TAGS, "both"},
+    {16 * GIB, DECKLE_FEATURE_DESCRIPTORS | DECKLE_FEATURE_OWNER_TAGS, "descriptors, tags"},
     {TIB, 0, "default"},
     {16 * TIB, 0, "default"},
 };
@@ -50,12 +50,12 @@ static struct memory_table make_table(void)
 {
     struct memory_table t = {
         .table = bench_table_create(
-            "memory", "memory: metadata of a pool of 4 KiB frames, in bytes; KiB of it touched, "
-                      "and microseconds taken, by its creation")};
+            "memory",
+            "memory: metadata of a pool of 4 KiB frames; what its creation touches, and takes")};
 
-    t.pool = add_column(t.table, "pool", "pool", BENCH_COLUMN_TEXT, 0);
+    t.pool = add_column(t.table, "pool", "pool_bytes", BENCH_COLUMN_BYTES, 0);
     t.features = add_column(t.table, "features", "features", BENCH_COLUMN_TEXT, 0);
-    t.metadata = add_column(t.table, "metadata", "metadata_bytes", BENCH_COLUMN_COUNT, 0);
+    t.metadata = add_column(t.table, "metadata", "metadata_bytes", BENCH_COLUMN_BYTES, 0);
     t.per_frame = add_column(t.table, "per frame", "bytes_per_frame", BENCH_COLUMN_NUMBER, 3);
     t.percent = add_column(t.table, "% of pool", "percent", BENCH_COLUMN_NUMBER, 4);
     t.touched = add_column(t.table, "KiB touched", "touched_kib", BENCH_COLUMN_NUMBER, 0);
@@ -87,13 +87,12 @@ static int measure(const struct bench *bench, const struct memory_pool *wish,
 {
     unsigned ids = bench->cpus[bench->nr_cpus - 1] + 1, row;
     struct bench_pool pool;
-    char text[UI_NUMBER];
     int status = bench_pool_open(&pool, wish->bytes, wish->features, ids, BENCH_BACKING_NONE);
 
     if (status != UI_OK)
         return status;
     row = bench_table_add_row(t->table);
-    bench_table_set_text(t->table, row, t->pool, ui_bytes(text, wish->bytes));
+    bench_table_set_count(t->table, row, t->pool, wish->bytes);
     bench_table_set_text(t->table, row, t->features, wish->name);
     bench_table_set_count(t->table, row, t->metadata, pool.metadata_bytes);
     bench_table_set_number(t->table, row, t->per_frame,

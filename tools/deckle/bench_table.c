@@ -254,6 +254,12 @@ static void format_cell(const struct bench_table *table, unsigned row, unsigned 
         else
             snprintf(parts[0], PART_SIZE, "-");
         return;
+    case BENCH_COLUMN_BYTES:
+        if (cell->set)
+            ui_bytes(parts[0], cell->count);
+        else
+            snprintf(parts[0], PART_SIZE, "-");
+        return;
     case BENCH_COLUMN_NUMBER:
         format_number(parts[0], cell->set ? cell->number : NAN, table->columns[index].decimals);
         return;
@@ -401,6 +407,7 @@ static cJSON *cell_json(const struct bench_table *table, unsigned row, unsigned 
         return cJSON_CreateNull();
     switch (table->columns[index].kind) {
     case BENCH_COLUMN_COUNT:
+    case BENCH_COLUMN_BYTES:
         return cJSON_CreateNumber((double)cell->count);
     case BENCH_COLUMN_NUMBER:
         return cJSON_CreateNumber(round(cell->number * 1e6) / 1e6);

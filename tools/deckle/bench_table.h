@@ -19,6 +19,7 @@
 
 enum bench_column_kind {
     BENCH_COLUMN_COUNT, /* a whole number */
+    BENCH_COLUMN_BYTES, /* one that is printed with a unit */
     BENCH_COLUMN_TEXT,
     BENCH_COLUMN_NUMBER, /* a number with decimals */
     BENCH_COLUMN_CYCLES  /* samples, in cycles per element */

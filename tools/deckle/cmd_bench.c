@@ -3,6 +3,7 @@
  * method. */
 #include "bench.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,6 +161,22 @@ static void set_effort(struct bench *bench, const struct bench_arguments *argume
     bench->target = milliseconds * 1e6 * bench->ghz;
 }
 
+/* Better now than after a minute of measuring. */
+static bool can_write(const char *path)
+{
+    FILE *file;
+
+    if (path == NULL || strcmp(path, "-") == 0)
+        return true;
+    file = fopen(path, "a");
+    if (file == NULL) {
+        ui_error("bench: cannot write \"%s\": %s", path, strerror(errno));
+        return false;
+    }
+    fclose(file);
+    return true;
+}
+
 static int start(struct bench *bench, const struct bench_arguments *arguments)
 {
     memset(bench, 0, sizeof(*bench));
@@ -237,6 +254,8 @@ int cmd_bench(int argc, char **argv)
         print_tables(stdout);
         return UI_OK;
     }
+    if (!can_write(arguments.json))
+        return UI_BAD_INPUT;
     ui_catch_interrupt();
     status = start(&bench, &arguments);
     for (size_t i = 0; i < NR_TABLES && status == UI_OK && !ui_interrupted(); i++)
