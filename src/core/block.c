@@ -114,16 +114,30 @@ bool dk_line_claim_at(dk_aword *line, unsigned offset, unsigned order, bool *rol
     return true;
 }
 
-unsigned dk_line_release(dk_aword *line, unsigned offset, unsigned order)
+static unsigned release_words(dk_aword *line, unsigned order, uint32_t fi)
 {
-    unsigned i = offset / DK_WORD_BITS;
-    if (order <= DK_WORD_ORDER) {
-        dk_word mask = dk_mask(1u << order) << offset % DK_WORD_BITS;
-        return dk_popcount(dk_and(&line[i], ~mask) & mask);
-    }
-    unsigned set = 0;
+    unsigned set = 0, i = fi % DK_BLOCK_FRAMES / DK_WORD_BITS;
     for (unsigned n = 1u << (order - DK_WORD_ORDER); n; n--, i++)
         set += dk_popcount(dk_and(&line[i], 0));
+    return set;
+}
+
+/* Neighbours in fis are often neighbours in the line: their bits are collected as long as the word is the
+ * same. A run named twice is cleared once, so the count shows it. */
+unsigned dk_line_release(dk_aword *line, unsigned order, const uint32_t *fis, unsigned n)
+{
+    unsigned set = 0;
+    for (unsigned i = 0; i < n;) {
+        if (order > DK_WORD_ORDER) {
+            set += release_words(line, order, fis[i++]);
+            continue;
+        }
+        uint32_t word = fis[i] / DK_WORD_BITS;
+        dk_word run = dk_mask(1u << order), mask = 0;
+        for (; i < n && fis[i] / DK_WORD_BITS == word; i++)
+            mask |= run << fis[i] % DK_WORD_BITS;
+        set += dk_popcount(dk_and(&line[word % DK_LINE_WORDS], ~mask) & mask);
+    }
     return set;
 }
 

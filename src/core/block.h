@@ -24,8 +24,9 @@ unsigned dk_line_claim(dk_aword *line, unsigned order, unsigned limit, uint16_t 
 /* Claim just the run at offset: true, or false with nothing claimed. */
 bool dk_line_claim_at(dk_aword *line, unsigned offset, unsigned order, bool *rolled_back);
 
-/* Clear a run; returns how many of its bits were set. */
-unsigned dk_line_release(dk_aword *line, unsigned offset, unsigned order);
+/* Clear n runs of one order that lie in this line (offsets are fis modulo 512), one atomic a word; returns
+ * how many of their bits were set. */
+unsigned dk_line_release(dk_aword *line, unsigned order, const uint32_t *fis, unsigned n);
 
 /* 9 - order of the largest aligned free run, at least 1 (order 8): order 9 is said by W alone; 10 = none. */
 unsigned dk_line_run_code(const dk_aword *line);

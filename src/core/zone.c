@@ -626,9 +626,10 @@ void dk_zone_give(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set
             i++;
             continue;
         }
-        unsigned cleared = 0, first = i;
-        for (; i < n && fis[i] / DK_BLOCK_FRAMES == block; i++)
-            cleared += dk_line_release(dk_line(d, block), fis[i] % DK_BLOCK_FRAMES, order);
+        unsigned first = i;
+        while (i < n && fis[i] / DK_BLOCK_FRAMES == block)
+            i++;
+        unsigned cleared = dk_line_release(dk_line(d, block), order, fis + first, i - first);
         if (cleared != (i - first) << order)
             dk_bad_state(d, fis[first], order);
         dk_block_give(&c, span, block, cleared);
