@@ -144,7 +144,8 @@ static void recheck_after_lowering(struct dk_call *c, const struct dk_span *span
 }
 
 /* The end of an operation that changed W from `from` to `to` and may have used up the largest run: lower
- * the run, then show the block where it belongs. */
+ * the run, then show the block where it belongs. A caller without a frame of the block may find it free
+ * again; a scan does not see the run of order 9, so that is left alone. */
 static void settle(struct dk_call *c, const struct dk_span *span, uint32_t block, dk_word from,
                    dk_word to)
 {
@@ -152,7 +153,8 @@ static void settle(struct dk_call *c, const struct dk_span *span, uint32_t block
     dk_word w = dk_load_seq(word);
     unsigned code = dk_line_run_code(dk_line(c->d, block));
     dk_word before = w, lowered = dk_w_with_run_code(w, code);
-    if (code <= dk_w_run_code(w) || (w & DK_W_SHUT) || !dk_cas(word, &w, lowered)) {
+    if (code <= dk_w_run_code(w) || !dk_w_used(w) || (w & DK_W_SHUT) ||
+        !dk_cas(word, &w, lowered)) {
         dk_index_move(c->d, span, block, from, to);
         return;
     }
