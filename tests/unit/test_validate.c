@@ -31,6 +31,7 @@
 /* Blocks with a role in what is planted. */
 #define SINGLE     UINT64_C(0x2400) /* order 0 */
 #define CACHED     UINT64_C(0x2401) /* order 0, in a cache */
+#define CACHED_8   UINT64_C(0x2410) /* order 3, in a cache */
 #define EIGHT      UINT64_C(0x2208) /* order 3, alone in its pageblock */
 #define WHOLE      UINT64_C(0x1000) /* order 9 */
 #define GROUP      UINT64_C(0x1800) /* order 11 */
@@ -75,6 +76,7 @@ static void open_pool(struct test_pool *pool, uint32_t features)
     assert_int_equal(deckle_online(d), DECKLE_OK);
     alloc_at(pool, SINGLE, 0);
     alloc_at(pool, CACHED, 0);
+    alloc_at(pool, CACHED_8, 3);
     alloc_at(pool, EIGHT, 3);
     alloc_at(pool, WHOLE, 9);
     alloc_at(pool, GROUP, 11);
@@ -89,6 +91,7 @@ static void open_pool(struct test_pool *pool, uint32_t features)
     assert_int_equal(deckle_set_pageblock_type(d, ISOLATED, DECKLE_ISOLATE), DECKLE_OK);
     pool->cpu = 0;
     assert_int_equal(deckle_free(d, CACHED, 0), DECKLE_OK);
+    assert_int_equal(deckle_free(d, CACHED_8, 3), DECKLE_OK);
 }
 
 static uint32_t fi_of(const struct deckle *d, uint64_t pfn)
@@ -269,6 +272,14 @@ static void plant_span_group(struct deckle *d)
 {
     span_of(d, normal_zone(d))->nr_blocks--;
 }
+static void plant_span_number(struct deckle *d)
+{
+    span_of(d, normal_zone(d))->zone = 99;
+}
+static void plant_span_levels(struct deckle *d)
+{
+    span_of(d, normal_zone(d))->levels = 0;
+}
 static void plant_span_overlap(struct deckle *d)
 {
     d->spans[1].first_block = 0;
@@ -321,6 +332,24 @@ static void plant_section_overlap(struct deckle *d)
 {
     dk_pfn_store(&section_at(d, MOVABLE_PFN)->pfn, 0x800);
 }
+static void plant_section_span(struct deckle *d)
+{
+    dk_a32_store_relaxed(&section_at(d, MOVABLE_PFN)->span, 77);
+}
+/* The Movable section becomes one in the other zone, behind its end but in the same group. */
+static void plant_section_group(struct deckle *d)
+{
+    struct dk_section *s = section_at(d, MOVABLE_PFN);
+    uint32_t fi = fi_of(d, CMA_PFN) + 0x400;
+
+    dk_a32_store_relaxed(&s->span, 0);
+    dk_a32_store_relaxed(&s->zone, normal_zone(d)->number);
+    dk_a32_store_relaxed(&s->last, 511);
+    dk_a32_store_relaxed(&s->first_fi, fi);
+    dk_pfn_store(&s->pfn, MOVABLE_PFN + 0x400);
+    dk_pfn_store(&d->by_pfn[1].key, MOVABLE_PFN + 0x400);
+    dk_pfn_store(&d->by_fi[1].key, fi);
+}
 static void plant_section_key(struct deckle *d)
 {
     dk_a32_store_relaxed(&d->by_pfn[1].slot, d->sb->max_sections);
@@ -344,6 +373,10 @@ static void plant_range_overlap(struct deckle *d)
 static void plant_range_zone(struct deckle *d)
 {
     d->ranges[2].zone = normal_zone(d)->number;
+}
+static void plant_range_number(struct deckle *d)
+{
+    d->ranges[2].zone = 9;
 }
 static void plant_reservation(struct deckle *d)
 {
@@ -567,6 +600,20 @@ static void plant_cached_lost(struct deckle *d)
 
     dk_store_relaxed(cell, dk_load_relaxed(cell) & ~DK_CELL_FULL);
 }
+static void plant_cached_misaligned(struct deckle *d)
+{
+    dk_aword *cell = cell_of(d, CACHED_8);
+
+    dk_store_relaxed(cell, dk_cell_filled(dk_load_relaxed(cell), fi_of(d, CACHED_8) + 1));
+}
+static void plant_cached_whole(struct deckle *d)
+{
+    change_word(d, CACHED, 0, DK_W_WHOLE);
+}
+static void plant_cached_capacity(struct deckle *d)
+{
+    d->slot_cap[dk_pcp_list(0, DECKLE_MOVABLE)] = 0;
+}
 /* One frame is lost and another one cached twice: the numbers agree. */
 static void plant_cached_other(struct deckle *d)
 {
@@ -668,6 +715,8 @@ static const struct plant {
     {plant_zone_extra, "3 zones are named, 2 exist", WHOLE_ONLY, 0},
     {plant_cpu_node, "CPU 1 is on node 9 of 1", WHOLE_ONLY, 0},
     {plant_span_group, "not whole groups of 4", LOCAL, EIGHT},
+    {plant_span_number, "span 0 belongs to zone 99 of 2", LOCAL, EIGHT},
+    {plant_span_levels, "span 0 has an index of 0 levels", LOCAL, EIGHT},
     {plant_span_overlap, "span 1 has", WHOLE_ONLY, 0},
     {plant_span_tree, "has tree 5 at index word 0", LOCAL, EIGHT},
     {plant_span_index, "index words at", LOCAL, EIGHT},
@@ -678,12 +727,15 @@ static const struct plant {
     {plant_section_long, "outside the pageblocks of its span", LOCAL, MOVABLE_PFN},
     {plant_section_zone, "says zone 0 and span 1", LOCAL, MOVABLE_PFN},
     {plant_section_overlap, "is not between pfn", WHOLE_ONLY, 0},
+    {plant_section_span, "the section at pfn 65536 says", LOCAL, MOVABLE_PFN},
+    {plant_section_group, "shares a group of 2048 frames", LOCAL, MOVABLE_PFN + 0x400},
     {plant_section_key, "entry 1 of 2 sections leads to none", WHOLE_ONLY, 0},
     {plant_section_by_fi, "is not found by its frames", LOCAL, MOVABLE_PFN},
     {plant_section_epoch, "the section table is being changed", WHOLE_ONLY, 0},
     {plant_main, "which no section holds", WHOLE_ONLY, 0},
     {plant_range_overlap, "range 1 has 1024 frames at pfn", WHOLE_ONLY, 0},
     {plant_range_zone, "is online but in no section of it", WHOLE_ONLY, 0},
+    {plant_range_number, "range 2 is in zone 9 of 2", WHOLE_ONLY, 0},
     {plant_reservation, "reservation 1 has 1 frames", WHOLE_ONLY, 0},
 
     {plant_bit_set, "W counts 8 used frames, its line has 9 bits set", LOCAL, EIGHT},
@@ -730,13 +782,17 @@ static const struct plant {
     {plant_cached_state, "in a cache of order 0, but its state byte is 0x01", LOCAL, CACHED},
     {plant_cached_tail, "in a cache of order 0, but part of an allocated block", LOCAL, CACHED},
     {plant_cached_foreign, "which is not of this zone", LOCAL, CACHED},
-    {plant_cached_twice, "1 used frames are neither allocated nor reserved, but the caches hold 2",
+    {plant_cached_misaligned, "in a cache of order 3, but not a multiple of 8", LOCAL, CACHED},
+    {plant_cached_whole, "in a cache of order 0, but its pageblock is allocated as a whole", LOCAL,
+     CACHED},
+    {plant_cached_capacity, "the cache list of order 0 and type 0 on CPU 0 holds", WHOLE_ONLY, 0},
+    {plant_cached_twice, "9 used frames are neither allocated nor reserved, but the caches hold 10",
      LOCAL, CACHED},
-    {plant_cached_lost, "1 used frames are neither allocated nor reserved, but the caches hold 0",
+    {plant_cached_lost, "9 used frames are neither allocated nor reserved, but the caches hold 8",
      LOCAL, CACHED},
     {plant_cached_other,
-     "2 used frames are neither allocated nor reserved, but the caches hold 2, not the same", LOCAL,
-     CACHED},
+     "10 used frames are neither allocated nor reserved, but the caches hold 10, not the same",
+     LOCAL, CACHED},
     {plant_current_block, "CPU 1 owns pageblock 65535 of", WHOLE_ONLY, 0},
 
     {plant_free, "the counter of free frames (with the CPUs' shares)", WHOLE_ONLY, 0},
