@@ -205,6 +205,8 @@ static bool check_counters(struct dk_check *c, const struct dk_zone *z, const st
            check_counter(c, z, "frames in HighAtomic pageblocks",
                          dk_load_relaxed(&z->highatomic_frames),
                          t->highatomic_blocks * DK_BLOCK_FRAMES) &&
+           check_counter(c, z, "frames in CMA pageblocks", dk_load_relaxed(&z->cma),
+                         t->cma_blocks * DK_BLOCK_FRAMES) &&
            check_counter(c, z, "present frames", dk_load_relaxed(&z->present), present) &&
            check_counter(c, z, "reserved frames", dk_load_relaxed(&z->reserved), t->reserved) &&
            check_counter(c, z, "managed frames", dk_load_relaxed(&z->managed),

@@ -9,6 +9,7 @@
 #include "core/config.h"
 #include "core/index.h"
 #include "core/stats.h"
+#include "core/zonelist.h"
 
 /* ---- superblock ---------------------------------------------------------------------------- */
 
@@ -390,8 +391,49 @@ static bool check_reservations(struct dk_check *c)
     return true;
 }
 
+/* ---- zonelists ----------------------------------------------------------------------------- */
+
+/* Entries of the current lists: zones with memory that exist once, and all of them in "fallback".
+ */
+static bool check_zonelist(struct dk_check *c, uint32_t node, enum dk_zonelist_kind kind)
+{
+    const struct dk_zonelist *list = dk_zonelist(c->d, node, kind);
+    const struct dk_superblock *sb = c->d->sb;
+    uint32_t nr = dk_a32_load_relaxed(&list->nr), populated = 0;
+
+    for (uint32_t i = 0; i < sb->nr_zones; i++)
+        populated += dk_zone_is_populated(&c->d->zones[i]) &&
+                     (kind == DK_ZONELIST_FALLBACK || c->d->zones[i].node == node);
+    if (nr != populated)
+        return dk_bad_pool(c, "a zonelist of node %u has %u zones, %u have memory", node, nr,
+                           populated);
+    for (uint32_t i = 0; i < nr; i++) {
+        uint32_t zone = dk_a32_load_relaxed(&list->zone[i]);
+
+        if (zone >= sb->nr_zones || !dk_zone_is_populated(&c->d->zones[zone]) ||
+            (kind == DK_ZONELIST_NOFALLBACK && c->d->zones[zone].node != node))
+            return dk_bad_pool(c,
+                               "a zonelist of node %u names zone %u of %u, which does not belong "
+                               "there",
+                               node, zone, sb->nr_zones);
+        for (uint32_t k = 0; k < i; k++)
+            if (dk_a32_load_relaxed(&list->zone[k]) == zone)
+                return dk_bad_pool(c, "a zonelist of node %u names zone %u twice", node, zone);
+    }
+    return true;
+}
+
+static bool check_zonelists(struct dk_check *c)
+{
+    for (uint32_t node = 0; node < c->d->sb->nr_nodes; node++)
+        if (!check_zonelist(c, node, DK_ZONELIST_FALLBACK) ||
+            !check_zonelist(c, node, DK_ZONELIST_NOFALLBACK))
+            return false;
+    return true;
+}
+
 bool dk_check_tables(struct dk_check *c)
 {
     return check_zone_table(c) && check_spans(c) && check_sections(c) && check_main(c) &&
-           check_ranges(c) && check_reservations(c);
+           check_ranges(c) && check_reservations(c) && check_zonelists(c);
 }

@@ -62,6 +62,15 @@ void dk_zone_split_whole(struct deckle *d, uint32_t fi)
         ;
 }
 
+/* Frames of CMA pageblocks, holes among them included, as online.c counts them. */
+static void count_cma(struct dk_zone *zone, dk_word from, dk_word to)
+{
+    dk_word blocks = (dk_word)(dk_w_type(to) == DECKLE_CMA) -
+                     (dk_word)(dk_w_type(from) == DECKLE_CMA);
+    if (blocks)
+        dk_add_relaxed(&zone->cma, blocks * DK_BLOCK_FRAMES);
+}
+
 bool dk_zone_set_type(struct deckle *d, struct dk_zone *zone, uint32_t block, unsigned type)
 {
     const struct dk_span *span = dk_span_of_block(d, zone, block);
@@ -73,6 +82,7 @@ bool dk_zone_set_type(struct deckle *d, struct dk_zone *zone, uint32_t block, un
         from = w;
         to = dk_w_with_type(w & ~DK_W_OWNED, type);
     } while (!dk_cas(word, &w, to));
+    count_cma(zone, from, to);
     dk_zone_account(zone, dk_stat_set(d, zone->number), from, to);
     dk_index_move(d, span, block, from, to);
     return true;

@@ -18,6 +18,7 @@
 #include "core/stats.h"
 #include "core/validate.h"
 #include "core/walk.h"
+#include "core/zonelist.h"
 #include "pool.h"
 #include "testing.h"
 
@@ -383,6 +384,23 @@ static void plant_reservation(struct deckle *d)
     d->reservations[1].pfn = RESERVED + 16; /* touches the first: they should be one */
 }
 
+static struct dk_zonelist *zonelist(struct deckle *d)
+{
+    return (struct dk_zonelist *)(uintptr_t)dk_zonelist(d, 0, DK_ZONELIST_FALLBACK);
+}
+static void plant_zonelist_short(struct deckle *d)
+{
+    dk_a32_store_relaxed(&zonelist(d)->nr, 1);
+}
+static void plant_zonelist_number(struct deckle *d)
+{
+    dk_a32_store_relaxed(&zonelist(d)->zone[0], 7);
+}
+static void plant_zonelist_twice(struct deckle *d)
+{
+    dk_a32_store_relaxed(&zonelist(d)->zone[0], dk_a32_load_relaxed(&zonelist(d)->zone[1]));
+}
+
 /* ---- pageblocks ------------------------------------------------------------------------------ */
 
 static void plant_bit_set(struct deckle *d)
@@ -656,6 +674,10 @@ static void plant_highatomic(struct deckle *d)
 {
     dk_store_relaxed(&normal_zone(d)->highatomic_frames, 1024);
 }
+static void plant_cma(struct deckle *d)
+{
+    dk_store_relaxed(&normal_zone(d)->cma, 512);
+}
 static void plant_present(struct deckle *d)
 {
     dk_add_relaxed(&normal_zone(d)->present, 1);
@@ -737,6 +759,9 @@ static const struct plant {
     {plant_range_zone, "is online but in no section of it", WHOLE_ONLY, 0},
     {plant_range_number, "range 2 is in zone 9 of 2", WHOLE_ONLY, 0},
     {plant_reservation, "reservation 1 has 1 frames", WHOLE_ONLY, 0},
+    {plant_zonelist_short, "a zonelist of node 0 has 1 zones, 2 have memory", WHOLE_ONLY, 0},
+    {plant_zonelist_number, "a zonelist of node 0 names zone 7 of 2", WHOLE_ONLY, 0},
+    {plant_zonelist_twice, "a zonelist of node 0 names zone 0 twice", WHOLE_ONLY, 0},
 
     {plant_bit_set, "W counts 8 used frames, its line has 9 bits set", LOCAL, EIGHT},
     {plant_used_count, "W counts 12 used frames, its line has 8 bits set", LOCAL, EIGHT},
@@ -801,6 +826,7 @@ static const struct plant {
     {plant_free_highatomic, "HighAtomic frames says 512, counted 511", WHOLE_ONLY, 0},
     {plant_free_isolated, "isolated frames says 0, counted 496", WHOLE_ONLY, 0},
     {plant_highatomic, "in HighAtomic pageblocks says 1024, counted 512", WHOLE_ONLY, 0},
+    {plant_cma, "in CMA pageblocks says 512, counted 1024", WHOLE_ONLY, 0},
     {plant_present, "the counter of present frames", WHOLE_ONLY, 0},
     {plant_reserved, "the counter of reserved frames says 18, counted 17", WHOLE_ONLY, 0},
     {plant_managed, "the counter of managed frames", WHOLE_ONLY, 0},
@@ -955,12 +981,37 @@ static void test_empty_pools(void **state)
     test_pool_free(&pool);
 }
 
+/* Types that change, and memory that goes with a type it was not given. */
+static void test_type_changes(void **state)
+{
+    struct test_pool pool;
+    char why[256] = "";
+
+    (void)state;
+    open_pool(&pool, 0);
+    for (unsigned type = 0; type <= DECKLE_CMA; type++) {
+        static const uint64_t at[] = {WHOLE, GROUP, CMA_BLOCK, FREE, ISOLATED, FIRST_PFN, EIGHT};
+
+        for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++)
+            assert_int_equal(
+                deckle_set_pageblock_type(pool.d, at[i], (enum deckle_migratetype)type), DECKLE_OK);
+        if (deckle_validate(pool.d, why, sizeof(why)))
+            fail_msg("type %u: %s", type, why);
+    }
+    assert_int_equal(deckle_free(pool.d, CMA_BLOCK, 0), DECKLE_OK);
+    assert_int_equal(deckle_set_pageblock_type(pool.d, CMA_PFN, DECKLE_UNMOVABLE), DECKLE_OK);
+    assert_int_equal(deckle_remove_range(pool.d, CMA_PFN, 0x400), DECKLE_OK);
+    if (deckle_validate(pool.d, why, sizeof(why)))
+        fail_msg("after removal: %s", why);
+    test_pool_free(&pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plants),       cmocka_unit_test(test_buffer),
         cmocka_unit_test(test_range_bounds), cmocka_unit_test(test_range_inside_group),
-        cmocka_unit_test(test_empty_pools),
+        cmocka_unit_test(test_empty_pools),  cmocka_unit_test(test_type_changes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
