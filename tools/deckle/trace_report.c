@@ -9,6 +9,11 @@
 #include "trace_gfp.h"
 #include "ui.h"
 
+static const char *plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 void trace_warn(const struct trace_facts *f)
 {
     char a[UI_NUMBER], b[UI_NUMBER];
@@ -20,20 +25,21 @@ void trace_warn(const struct trace_facts *f)
             f->source, f->lost_events > 0 ? "" : "an unknown number of ",
             f->lost_events > 0 ? ui_count(a, f->lost_events) : "", ui_count(b, f->lost_marks));
     if (f->overwritten > 0)
-        ui_warn("%s: %s events from before the first one shown were overwritten in the ring buffer",
-                f->source, ui_count(a, f->overwritten));
+        ui_warn("%s: the ring buffer dropped %s event%s before the first one shown", f->source,
+                ui_count(a, f->overwritten), plural(f->overwritten));
     if (f->truncated)
         ui_warn("%s: the last line is cut and was left out", f->source);
     if (f->bad_lines > 0)
-        ui_warn("%s: %s lines could not be understood and were left out", f->source,
-                ui_count(a, f->bad_lines));
+        ui_warn("%s: %s line%s left out that could not be understood", f->source,
+                ui_count(a, f->bad_lines), plural(f->bad_lines));
     if (f->unknown_gfp > 0)
-        ui_warn("%s: %s unknown names in gfp_flags were left out, for example \"%s\"", f->source,
-                ui_count(a, f->unknown_gfp),
+        ui_warn("%s: %s unknown name%s left out of gfp_flags, for example \"%s\"", f->source,
+                ui_count(a, f->unknown_gfp), plural(f->unknown_gfp),
                 f->unknown_gfp_names[0][0] != '\0' ? f->unknown_gfp_names[0] : "?");
     if (f->time_backwards > 0)
-        ui_warn("%s: time goes backwards %s times, by up to %s; the order of the file counts",
-                f->source, ui_count(a, f->time_backwards), ui_duration(b, f->backwards_ns));
+        ui_warn("%s: time goes backwards %s time%s, by up to %s; the order of the file counts",
+                f->source, ui_count(a, f->time_backwards), plural(f->time_backwards),
+                ui_duration(b, f->backwards_ns));
     if (f->ticks)
         ui_warn("%s: its clock counts ticks of unknown length; they are taken for nanoseconds",
                 f->source);
@@ -232,10 +238,8 @@ void trace_print_event(FILE *to, const struct trace_event *e, bool ticks)
     case TRACE_EXTFRAG:
         print_page(to, e);
         fprintf(to,
-                " alloc_order=%u fallback_order=%u pageblock_order=9 alloc_migratetype=%u "
-                "fallback_migratetype=%u fragmenting=%d change_ownership=%d\n",
-                e->order, e->fallback_order, e->migratetype, e->fallback_migratetype,
-                e->fallback_order < 9, e->migratetype == e->fallback_migratetype);
+                " alloc_order=%u fallback_order=%u alloc_migratetype=%u fallback_migratetype=%u\n",
+                e->order, e->fallback_order, e->migratetype, e->fallback_migratetype);
         break;
     case TRACE_ZONE_LOCKED:
     case TRACE_PCPU_DRAIN:

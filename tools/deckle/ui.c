@@ -103,6 +103,15 @@ static void on_interrupt(int signal_number)
     interrupted = 1;
 }
 
+/* A signal that is ignored from the start (a job in the background, nohup) stays ignored. */
+static void catch_one(int signal_number, const struct sigaction *action)
+{
+    struct sigaction before;
+
+    if (sigaction(signal_number, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(signal_number, action, NULL);
+}
+
 void ui_catch_interrupt(void)
 {
     struct sigaction action;
@@ -111,8 +120,8 @@ void ui_catch_interrupt(void)
     action.sa_handler = on_interrupt;
     action.sa_flags = (int)SA_RESETHAND;
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    catch_one(SIGINT, &action);
+    catch_one(SIGTERM, &action);
 }
 
 bool ui_interrupted(void)

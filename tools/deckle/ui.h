@@ -46,7 +46,8 @@ int ui_finish(int status);
 
 /* --- interruption ---------------------------------------------------------------------------- */
 
-/* From here on the first SIGINT or SIGTERM only sets a flag; the second one ends the process. */
+/* From here on the first SIGINT or SIGTERM only sets a flag; the second one ends the process.
+ * Signals that are ignored stay so. */
 void ui_catch_interrupt(void);
 bool ui_interrupted(void);
 
