@@ -175,6 +175,7 @@ static void test_lowmem_reserve(void **state)
 {
     /* DMA 16 MiB less holes, DMA32 just under 3 GiB, Normal 13 GiB, no HighMem, Movable 1 GiB. */
     static const uint64_t managed[] = {3840, 780000, 3400000, 0, 262144};
+    static const uint64_t row_and_more[] = {1, 5, 4, 3, 2, 999};
     uint64_t reserve[5][5];
     static const uint64_t want[5][5] = {
         {0, 780000 / 256, 4180000 / 256, 4180000 / 256, 4442144 / 256},
@@ -202,6 +203,7 @@ static void test_lowmem_reserve(void **state)
     assert_int_equal(dk_zone_totalreserve(want[0], 50, 3840), 3840);
     assert_int_equal(dk_zone_totalreserve(want[2], 1548, 3400000), 9740);
     assert_int_equal(dk_zone_totalreserve(want[3], 0, 0), 0);
+    assert_int_equal(dk_zone_totalreserve(row_and_more, 10, 1000), 15);
     assert_int_equal(dk_zone_totalreserve(want_few[0], UINT64_MAX, 10), 10);
 }
 

@@ -16,16 +16,22 @@ struct machine {
     unsigned nr;
     uint8_t distance[MAX_NODES][MAX_NODES];
     bool memory[MAX_NODES], cpus[MAX_NODES];
-    uint32_t load[MAX_NODES];
+    uint32_t load[MAX_NODES + 1];
 };
 
+/* One more view follows the machine's: nearest of all, and not to be looked at or written. */
 static unsigned order_for(struct machine *m, unsigned node, uint16_t *order)
 {
-    struct dk_node_view view[MAX_NODES];
+    struct dk_node_view view[MAX_NODES + 1];
+    bool mark = node & 1;
+    unsigned nr;
 
     for (unsigned id = 0; id < m->nr; id++)
         view[id] = (struct dk_node_view){m->distance[node][id], m->memory[id], m->cpus[id], true};
-    return dk_node_order(node, m->nr, view, m->load, order);
+    view[m->nr] = (struct dk_node_view){0, true, false, mark};
+    nr = dk_node_order(node, m->nr, view, m->load, order);
+    assert_int_equal(view[m->nr].used, mark);
+    return nr;
 }
 
 static void expect(struct machine *m, unsigned node, unsigned nr, const uint16_t *want)
