@@ -217,7 +217,7 @@ static int run(struct job *j)
     if (status == UI_OK)
         report(j, t);
     else if (status == UI_INTERRUPTED)
-        ui_error("interrupted after line %" PRIu64 "; nothing was written", trace_facts(t)->lines);
+        ui_error("interrupted; nothing was written");
     packed_writer_free(j->writer);
     trace_model_free(j->model);
     trace_close(t);
