@@ -2,21 +2,22 @@
 /*
  * The layout of a pool's metadata, from its configuration.
  *
- * Blocks. A section takes the whole groups of 2^(max_order-9) blocks that it touches, so that a frame index
- * and its pfn agree modulo 2^max_order and no group belongs to two sections. Every configured range is
- * counted as a section of its own, so ranges may be added and brought online in any order and grouping.
- * grow_pages adds its blocks and, for each of grow_ranges, two groups for the ends.
+ * Blocks. A section takes the whole groups of 2^(max_order-9) blocks that it touches, so that a
+ * frame index and its pfn agree modulo 2^max_order and no group belongs to two sections. Every
+ * configured range is counted as a section of its own, so ranges may be added and brought online in
+ * any order and grouping. grow_pages adds its blocks and, for each of grow_ranges, two groups for
+ * the ends.
  *
- * Zones are those that the configured ranges produce, in the order of node and type; with grow_pages also
- * Normal and Movable of every node. Each has a cache set for every CPU.
+ * Zones are those that the configured ranges produce, in the order of node and type; with
+ * grow_pages also Normal and Movable of every node. Each has a cache set for every CPU.
  *
- * Index words. A span of n blocks needs f(n) = dk_index_words(n). Ranges that share a span need at most a
- * 31st more than alone (a further level has one word for every 32 below it) and a few words for every
- * level of every tree, which each further range brings along.
+ * Index words. A span of n blocks needs f(n) = dk_index_words(n). Ranges that share a span need at
+ * most a 31st more than alone (a further level has one word for every 32 below it) and a few words
+ * for every level of every tree, which each further range brings along.
  *
- * Arithmetic is in 64 bits and cannot overflow: every count is bounded before it is multiplied (blocks by
- * 2^23, ranges by 2^21, zones by 320, CPUs by 4096, bytes of a cache set by 2^22). Only the total is
- * compared with what a pointer of this machine can reach.
+ * Arithmetic is in 64 bits and cannot overflow: every count is bounded before it is multiplied
+ * (blocks by 2^23, ranges by 2^21, zones by 320, CPUs by 4096, bytes of a cache set by 2^22). Only
+ * the total is compared with what a pointer of this machine can reach.
  */
 #include "core/config.h"
 
@@ -53,9 +54,10 @@ int dk_config_read(const struct deckle_config *cfg, struct deckle_config *out, c
     const unsigned char *bytes = (const unsigned char *)cfg;
     for (uint32_t i = sizeof *cfg; i < cfg->size; i++)
         if (bytes[i])
-            return refuse(DECKLE_EINVAL, reason,
-                          "size says that the configuration is of a later version, and a field that "
-                          "this version does not know is not zero");
+            return refuse(
+                DECKLE_EINVAL, reason,
+                "size says that the configuration is of a later version, and a field that "
+                "this version does not know is not zero");
     memcpy(out, cfg, sizeof *out);
     out->size = sizeof *out;
     return DECKLE_OK;
@@ -103,7 +105,8 @@ int dk_divide_range(const struct dk_range_rules *rules, const struct deckle_rang
         pieces[0] = (struct dk_piece){range->pfn, range->nr, node, range->zone - 1};
         return 1;
     }
-    const uint64_t limits[DK_MAX_PIECES] = {rules->dma_limit_pfn, rules->dma32_limit_pfn, DK_PFN_LIMIT};
+    const uint64_t limits[DK_MAX_PIECES] = {rules->dma_limit_pfn, rules->dma32_limit_pfn,
+                                            DK_PFN_LIMIT};
     uint64_t pfn = range->pfn, end = range->pfn + range->nr;
     int n = 0;
     for (uint32_t type = 0; type < DK_MAX_PIECES && pfn < end; type++) {
@@ -282,7 +285,8 @@ static int plan_capacity(const struct deckle_config *c, struct dk_plan *p,
 
 /* ---- offsets ------------------------------------------------------------------------------- */
 
-/* Small arrays share pages; big ones begin on a page, so that what is never used is never mapped. */
+/* Small arrays share pages; big ones begin on a page, so that what is never used is never mapped.
+ * */
 static uint64_t place(uint64_t *end, uint64_t count, uint64_t size)
 {
     uint64_t bytes = count * size;
@@ -310,7 +314,8 @@ static void plan_caches(struct dk_plan *p)
 
 static void plan_offsets(struct dk_plan *p)
 {
-    uint64_t end = sizeof(struct dk_superblock), blocks = p->max_blocks, frames = blocks << DK_BLOCK_ORDER;
+    uint64_t end = sizeof(struct dk_superblock), blocks = p->max_blocks,
+             frames = blocks << DK_BLOCK_ORDER;
 
     p->at.ranges = place(&end, p->max_ranges, sizeof(struct dk_range));
     p->at.reservations = place(&end, p->max_reservations, sizeof(struct dk_reservation));

@@ -8,11 +8,13 @@
 
 #include "core/layout.h"
 
-/* The handle lies in front of the superblock. A page of its own, so that the offsets of arrays, multiples
- * of 4096, are addresses that are multiples of it when the caller's memory begins on a page. */
+/* The handle lies in front of the superblock. A page of its own, so that the offsets of arrays,
+ * multiples of 4096, are addresses that are multiples of it when the caller's memory begins on a
+ * page. */
 #define DK_HANDLE_BYTES (((sizeof(struct deckle)) + 4095u) & ~(size_t)4095u)
 
-/* Most pieces that a range is divided into: below, between and above the limits of DMA and DMA32. */
+/* Most pieces that a range is divided into: below, between and above the limits of DMA and DMA32.
+ * */
 #define DK_MAX_PIECES 3u
 
 /* A part of a range that lies in one zone. */
@@ -29,8 +31,8 @@ struct dk_range_rules {
     uint32_t features;
 };
 
-/* Check a range and divide it at the zone limits. Returns the number of pieces, or DECKLE_EINVAL with
- * *reason (may be NULL) set. */
+/* Check a range and divide it at the zone limits. Returns the number of pieces, or DECKLE_EINVAL
+ * with *reason (may be NULL) set. */
 int dk_divide_range(const struct dk_range_rules *rules, const struct deckle_range *range,
                     struct dk_piece pieces[DK_MAX_PIECES], const char **reason);
 
@@ -55,8 +57,8 @@ struct dk_plan {
     uint8_t zone_types[DECKLE_MAX_NODES]; /* bit per enum deckle_zone_type that the node can have */
 };
 
-/* DECKLE_OK, or DECKLE_EINVAL / DECKLE_E2BIG with *reason (may be NULL) set to a sentence that names
- * field and bounds. */
+/* DECKLE_OK, or DECKLE_EINVAL / DECKLE_E2BIG with *reason (may be NULL) set to a sentence that
+ * names field and bounds. */
 int dk_plan_config(const struct deckle_config *cfg, struct dk_plan *plan, const char **reason);
 
 /* A copy of cfg in the form this version knows; DECKLE_EINVAL when its size says otherwise. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every allocated block, every run of free frames, and the end of a pool. Linear; quiescent. A pageblock
- * whose W is zero was never touched and is passed over without a look at its frames, so a large pool of
- * which little was used is walked quickly.
+ * Every allocated block, every run of free frames, and the end of a pool. Linear; quiescent. A
+ * pageblock whose W is zero was never touched and is passed over without a look at its frames, so a
+ * large pool of which little was used is walked quickly.
  */
 #include "core/pcp.h"
 #include "core/section.h"
@@ -97,8 +97,8 @@ static void each_free_in_block(const struct deckle *d, uint32_t block, uint64_t 
     }
 }
 
-/* Not isolated ones: they cannot be allocated, and the zone does not count them as free. Frames outside
- * the section that share its outer blocks are holes: their bits are set. */
+/* Not isolated ones: they cannot be allocated, and the zone does not count them as free. Frames
+ * outside the section that share its outer blocks are holes: their bits are set. */
 void deckle_for_each_free(const struct deckle *d, void (*fn)(void *ctx, uint64_t pfn, uint64_t nr),
                           void *ctx)
 {

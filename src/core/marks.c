@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Numbers of the zones that follow from how many frames they manage: watermarks, lowmem_reserve, the
- * reserve in all, when CPUs fold their counts, sizes of the caches. The formulas are in src/policy;
- * this file feeds them and stores what they say. Runs whenever memory comes or goes.
+ * Numbers of the zones that follow from how many frames they manage: watermarks, lowmem_reserve,
+ * the reserve in all, when CPUs fold their counts, sizes of the caches. The formulas are in
+ * src/policy; this file feeds them and stores what they say. Runs whenever memory comes or goes.
  *
- * A pool made with min_free_kbytes = ~0 has no marks and no reserves: every frame can be given out, to
- * anybody. Pools too small for the constants of the formulas are looked after in watermark_setup.h.
+ * A pool made with min_free_kbytes = ~0 has no marks and no reserves: every frame can be given out,
+ * to anybody. Pools too small for the constants of the formulas are looked after in
+ * watermark_setup.h.
  */
 #include "base/div64.h"
 #include "core/node.h"
@@ -22,7 +23,8 @@ static uint64_t managed_of(const struct dk_zone *zone)
     return dk_load_relaxed(&zone->managed);
 }
 
-/* What an ordinary request can reach: all zones up to Normal, since every list leads to all nodes. */
+/* What an ordinary request can reach: all zones up to Normal, since every list leads to all nodes.
+ * */
 static uint64_t lowmem_pages(const struct deckle *d)
 {
     uint64_t sum = 0;
@@ -46,7 +48,8 @@ static uint64_t lowmem_managed(const struct deckle *d)
 
 static void store_marks(struct dk_zone *zone, const struct dk_zone_marks *marks)
 {
-    /* high first and min last, so that a test that reads both never finds min above high for long. */
+    /* high first and min last, so that a test that reads both never finds min above high for long.
+     * */
     dk_store_relaxed(&zone->promo, (dk_word)marks->promo);
     dk_store_relaxed(&zone->high, (dk_word)marks->high);
     dk_store_relaxed(&zone->low, (dk_word)marks->low);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Nodes: which CPUs and zones they have, how far they are from one another. A node may be without memory,
- * without CPUs, or both; ids need not be contiguous in use, only below nr_nodes.
+ * Nodes: which CPUs and zones they have, how far they are from one another. A node may be without
+ * memory, without CPUs, or both; ids need not be contiguous in use, only below nr_nodes.
  */
 #ifndef DK_CORE_NODE_H
 #define DK_CORE_NODE_H

@@ -3,15 +3,15 @@
  * Taking frames out of use while the pool lives: deckle_reserve_range for frames that are online,
  * deckle_remove_range.
  *
- * Both first take every frame concerned out of the shared level, as an allocation would, piece by piece:
- * whole pageblocks where nothing is used, else aligned runs. The caches of the zones are closed and
- * drained meanwhile, so a frame that cannot be taken is in use, and all that was taken goes back. Who
- * wants to win against others that allocate from the same blocks isolates them first and waits until
- * they are free. What is taken is nobody else's; so what follows cannot fail:
+ * Both first take every frame concerned out of the shared level, as an allocation would, piece by
+ * piece: whole pageblocks where nothing is used, else aligned runs. The caches of the zones are
+ * closed and drained meanwhile, so a frame that cannot be taken is in use, and all that was taken
+ * goes back. Who wants to win against others that allocate from the same blocks isolates them first
+ * and waits until they are free. What is taken is nobody else's; so what follows cannot fail:
  *
  *   reserve   state RESERVED, bits stay set.
- *   remove    state HOLE; the section shrinks, splits or ends; blocks without a frame left go OFFLINE. Two
- *             parts that share a pageblock stay one section with a gap (layout.h).
+ *   remove    state HOLE; the section shrinks, splits or ends; blocks without a frame left go
+ *             OFFLINE. Two parts that share a pageblock stay one section with a gap (layout.h).
  */
 #include "base/div64.h"
 #include "base/mem.h"
@@ -63,8 +63,8 @@ static bool is_block_start(const struct stretch *s, uint64_t fi)
     return fi % DK_BLOCK_FRAMES == 0 && s->end - fi >= DK_BLOCK_FRAMES;
 }
 
-/* The next piece at or behind *fi: its order, *fi moves to its start. False at the end. whole: may the
- * pageblock with this W be one piece? */
+/* The next piece at or behind *fi: its order, *fi moves to its start. False at the end. whole: may
+ * the pageblock with this W be one piece? */
 static bool next_piece(const struct stretch *s, uint64_t *fi, bool (*whole)(dk_word w),
                        unsigned *order)
 {
@@ -96,7 +96,8 @@ static bool is_whole(dk_word w)
     return (w & DK_W_WHOLE) != 0;
 }
 
-/* Take all frames in use by nobody; returns where that ended: s->end, or the first piece not free. */
+/* Take all frames in use by nobody; returns where that ended: s->end, or the first piece not free.
+ * */
 static uint64_t take_pieces(const struct stretch *s)
 {
     uint64_t fi = s->fi;
@@ -130,7 +131,8 @@ static void give_pieces(const struct stretch *s)
          r < &(d)->ranges[(d)->sb->nr_ranges] && r->pfn < (stop); r++)                             \
         if (r->online)
 
-static struct stretch part_of(struct deckle *d, const struct dk_range *r, uint64_t pfn, uint64_t end)
+static struct stretch part_of(struct deckle *d, const struct dk_range *r, uint64_t pfn,
+                              uint64_t end)
 {
     uint64_t first = dk_max64(r->pfn, pfn), stop = dk_min64(r->pfn + r->nr, end);
     return open_stretch(d, first, stop - first);
@@ -166,7 +168,7 @@ static int take_all(struct deckle *d, uint64_t pfn, uint64_t end)
         s.end = reached;
         give_pieces(&s);
         FOR_EACH_RANGE_IN(d, pfn, r->pfn, before) {
-            struct stretch b = part_of(d, before, pfn, end);
+            struct stretch b = part_of(d, before, pfn, r->pfn);
             give_pieces(&b);
         }
         return DECKLE_EBUSY;
@@ -176,7 +178,7 @@ static int take_all(struct deckle *d, uint64_t pfn, uint64_t end)
 
 /* ---- reserve ------------------------------------------------------------------------------ */
 
-static void make_reserved(struct stretch *s)
+static void reserve_stretch(struct stretch *s)
 {
     dk_word frames = 0;
     uint64_t fi = s->fi;
@@ -191,6 +193,14 @@ static void make_reserved(struct stretch *s)
     dk_add_relaxed(&s->zone->managed, (dk_word)0 - frames);
 }
 
+static void make_reserved(struct deckle *d, uint64_t pfn, uint64_t end)
+{
+    FOR_EACH_RANGE_IN(d, pfn, end, r) {
+        struct stretch s = part_of(d, r, pfn, end);
+        reserve_stretch(&s);
+    }
+}
+
 int deckle_reserve_range(struct deckle *d, uint64_t pfn, uint64_t nr)
 {
     if (!d || !nr || pfn >= DK_PFN_LIMIT || nr > DK_PFN_LIMIT - pfn)
@@ -200,10 +210,8 @@ int deckle_reserve_range(struct deckle *d, uint64_t pfn, uint64_t nr)
     uint64_t end = pfn + nr;
     close_caches(d, pfn, end);
     int error = take_all(d, pfn, end);
-    FOR_EACH_RANGE_IN(d, pfn, error ? pfn : end, r) {
-        struct stretch s = part_of(d, r, pfn, end);
-        make_reserved(&s);
-    }
+    if (!error)
+        make_reserved(d, pfn, end);
     open_caches(d, pfn, end);
     if (!error) {
         dk_reservation_add(d, pfn, nr);
@@ -243,7 +251,8 @@ static bool is_block_in_use(const struct deckle *d, uint32_t block)
     return false;
 }
 
-/* End of the last range before r, and start of the first behind, that are online and in the section. */
+/* End of the last range before r, and start of the first behind, that are online and in the
+ * section. */
 static void find_neighbours(const struct deckle *d, const struct dk_range *r,
                             const struct dk_section_view *v, uint64_t *before, uint64_t *after)
 {

@@ -2,22 +2,26 @@
 /*
  * deckle_online: from announced ranges to sections that can be allocated from.
  *
- *   Runs.    Ranges of a zone that follow one another (no range of another zone in between) and touch or
- *            share a pageblock become one section. A range that lies in a gap of a live section was taken
- *            out of it before: its frames are given back where they were.
- *   Places.  A section gets whole groups of blocks: where memory of the same zone was removed from one of
- *            its spans if that fits, else fresh ones. The fresh sections of a zone share one new span.
- *            Places and all capacities are settled before anything is written, so that a failure leaves
- *            nothing behind.
- *   Edges.   Zero means free, so only what is not free is written: frames of the outermost blocks that
- *            belong to no range, gaps, reserved frames; then W of the blocks they lie in, of whole CMA
- *            blocks and of the blocks that fill up a group; and the index shows what these W say.
- *   Order.   Frames are reachable when their span is linked to the zone (fresh) or their W says so (used
- *            again). Before that the section is live, so that whoever gets one can name it; counters of the
- *            zone come before too. Others allocate and free meanwhile.
+ *   Runs.    Ranges of a zone that follow one another (no range of another zone in between) and
+ *            touch or share a pageblock become one section.
+ *   Places.  A section gets whole groups of blocks. First choice is where it fits to a section that
+ *            the zone has or had: memory that was removed and comes again gets its old place,
+ *            closes gaps, and is one section with its neighbours. Then any place in the zone's
+ *            spans that removed memory left. Else fresh blocks; the fresh sections of a zone share
+ *            one new span. Places and all capacities are settled before anything is written, so
+ *            that a failure leaves nothing behind.
+ *   Edges.   Zero means free, so only what is not free is written: frames of the outermost blocks
+ *            that belong to no range, gaps, reserved frames; then W of the blocks they lie in, of
+ *            whole CMA blocks and of the blocks that fill up a group; and the index shows what
+ *            these W say. Where memory was before, everything is written: all holes at first, then
+ *            the frames of the ranges appear, in OFFLINE blocks by a new W, in blocks that others
+ *            use by being given.
+ *   Order.   Frames are reachable when their span is linked to the zone (fresh) or their W says so
+ *            (used before). Ahead of that the section is live, so that whoever gets one can name
+ *            it; counters of the zone come before too. Others allocate and free meanwhile.
  *
- * A block number never changes its zone: somebody may sleep with a reference to it for ever. For the same
- * reason W of a block that is used again goes on with the version it had.
+ * A block number never changes its zone: somebody may sleep with a reference to it for ever. For
+ * the same reason W of a block that is used again goes on with the version it had.
  */
 #include "base/div64.h"
 #include "core/block.h"
@@ -39,9 +43,11 @@ struct run {
     uint32_t zone;
 };
 
-static bool continues(const struct dk_range *r, uint64_t end)
+/* Do two stretches of one zone belong into one section? The second begins behind the end of the
+ * first, or in it. */
+static bool joins(uint64_t end, uint64_t pfn)
 {
-    return r->pfn == end || r->pfn >> DK_BLOCK_ORDER == (end - 1) >> DK_BLOCK_ORDER;
+    return pfn <= end || pfn >> DK_BLOCK_ORDER == (end - 1) >> DK_BLOCK_ORDER;
 }
 
 /* The run that begins at or after range *at, which moves behind it. */
@@ -58,23 +64,16 @@ static bool next_run(const struct deckle *d, uint32_t *at, struct run *run)
     uint64_t end = run->pfn;
     do
         end = r[i].pfn + r[i].nr;
-    while (++i < nr && !r[i].online && r[i].zone == run->zone && continues(&r[i], end));
+    while (++i < nr && !r[i].online && r[i].zone == run->zone && joins(end, r[i].pfn));
     run->frames = end - run->pfn;
     run->nr = i - run->first;
     *at = i;
     return true;
 }
 
-#define FOR_EACH_RUN(d, run)                                                                       \
+#define FOR_EACH_RUN(d, name)                                                                      \
     for (uint32_t at_ = 0, more_ = 1; more_;)                                                      \
-        for (struct run run; (more_ = next_run(d, &at_, &run)) != 0;)
-
-/* Inside a live section? To be asked before sections of this online go live. */
-static bool is_in_gap(const struct deckle *d, const struct run *run)
-{
-    struct dk_section_view s;
-    return dk_section_of_pfn(d, run->pfn, &s);
-}
+        for (struct run name; (more_ = next_run(d, &at_, &name)) != 0;)
 
 /* Blocks of the groups around frames. */
 static uint32_t group_blocks(const struct deckle *d, uint64_t pfn, uint64_t frames)
@@ -95,44 +94,148 @@ static uint32_t run_first_fi(const struct deckle *d, const struct run *run)
 
 /* ---- places ------------------------------------------------------------------------------- */
 
-/* Does [block, block + nr) meet [first, first + count)? Then *block moves behind it. */
-static bool step_over(uint32_t *block, uint32_t nr, uint32_t first, uint32_t count)
+/* pfn 0 would have this frame index: what all frames of a section have in common (modulo 2^64). */
+static uint64_t bias_of(uint64_t fi, uint64_t pfn)
 {
-    if (*block >= first + count || first >= *block + nr)
+    return fi - pfn;
+}
+
+/* A place that is asked about: blocks block … block + nr - 1, whole groups. */
+struct place {
+    uint32_t block, nr;
+};
+
+static bool overlaps(const struct place *p, uint32_t first, uint32_t end)
+{
+    return p->block < end && first < p->block + p->nr;
+}
+
+/* Is there a range between the run and a section that has another bias than they? It is enough to
+ * look at the run's neighbour: what comes behind it was asked the same when the neighbour got its
+ * place. */
+static bool is_apart(const struct deckle *d, const struct run *run, const struct dk_section_view *s)
+{
+    const struct dk_range *r = &d->ranges[run->first];
+    const struct dk_range *neighbour = s->pfn < run->pfn ? r - 1 : r + run->nr;
+    struct dk_section_view v;
+
+    if (neighbour->pfn - s->pfn < s->nr)
         return false;
-    *block = first + count;
-    return true;
+    return !neighbour->online || !dk_section_of_pfn(d, neighbour->pfn, &v) ||
+           bias_of(v.first_fi, v.pfn) != bias_of(s->first_fi, s->pfn);
+}
+
+/*
+ * Does a section forbid the place? Its groups are its own; only what has the same bias may come in
+ * between. Two stretches of the same bias that share a pageblock must become one section, which
+ * they cannot around a range that is elsewhere.
+ */
+static bool is_forbidden(const struct deckle *d, const struct run *run, const struct place *p,
+                         uint64_t bias, const struct dk_section_view *s)
+{
+    uint32_t first = dk_section_first_block(s), end = dk_section_end_block(s);
+    uint32_t group = 1u << (d->max_order - DK_BLOCK_ORDER);
+
+    if (bias != bias_of(s->first_fi, s->pfn))
+        return overlaps(p, first & ~(group - 1), (end + group - 1) & ~(group - 1));
+    uint64_t fi = run->pfn + bias;
+    struct place exact = {(uint32_t)(fi >> DK_BLOCK_ORDER), 0};
+    exact.nr = (uint32_t)((fi + run->frames - 1) >> DK_BLOCK_ORDER) + 1 - exact.block;
+    return overlaps(&exact, first, end) && is_apart(d, run, s);
 }
 
 /* Is the place taken by a section, or by a run that has its place already? */
-static bool is_taken(const struct deckle *d, uint32_t *block, uint32_t nr)
+static bool is_taken(const struct deckle *d, const struct run *run, const struct place *p,
+                     uint64_t bias)
 {
-    uint32_t group = 1u << (d->max_order - DK_BLOCK_ORDER);
     struct dk_section_view s;
 
-    for (uint32_t n = 0; dk_section_nth(d, n, &s); n++) {
-        uint32_t first = dk_section_first_block(&s) & ~(group - 1);
-        if (step_over(block, nr, first, group_blocks(d, s.pfn, s.nr)))
+    for (uint32_t n = 0; dk_section_nth(d, n, &s); n++)
+        if (is_forbidden(d, run, p, bias, &s))
+            return true;
+    FOR_EACH_RUN(d, other) {
+        uint32_t block = d->ranges[other.first].block;
+        s = (struct dk_section_view){.pfn = other.pfn, .nr = other.frames};
+        if (block == DK_NONE)
+            continue;
+        s.first_fi = run_first_fi(d, &other);
+        if (is_forbidden(d, run, p, bias, &s))
             return true;
     }
-    FOR_EACH_RUN(d, run)
-        if (d->ranges[run.first].block != DK_NONE &&
-            step_over(block, nr, d->ranges[run.first].block, run_blocks(d, &run)))
-            return true;
     return false;
 }
 
-/* First block of a place for nr blocks in the spans that the zone has, DK_NONE if there is none. */
-static uint32_t find_used_place(const struct deckle *d, uint32_t zone, uint32_t nr)
+static bool is_in_span(const struct place *p, const struct dk_span *span)
 {
-    DK_FOR_EACH_SPAN(d, &d->zones[zone], span) {
-        uint32_t block = span->first_block, end = span->first_block + span->nr_blocks;
-        while (block + nr <= end && is_taken(d, &block, nr))
-            ;
-        if (block + nr <= end)
-            return block;
+    return p->block >= span->first_block && p->nr <= span->nr_blocks &&
+           p->block - span->first_block <= span->nr_blocks - p->nr;
+}
+
+static uint64_t group_start(const struct deckle *d, uint64_t pfn)
+{
+    return dk_align_down(pfn, (uint64_t)1 << d->max_order);
+}
+
+/* The place where the run has this bias, DK_NONE if it is not free or not in the span. */
+static uint32_t place_with(const struct deckle *d, const struct run *run,
+                           const struct dk_span *span, uint64_t bias)
+{
+    uint64_t start = group_start(d, run->pfn) + bias;
+    struct place p = {(uint32_t)(start >> DK_BLOCK_ORDER), run_blocks(d, run)};
+
+    return start < DK_MAX_FRAMES && is_in_span(&p, span) && !is_taken(d, run, &p, bias) ? p.block
+                                                                                       : DK_NONE;
+}
+
+/* Where it would go on with a section. */
+static uint32_t place_beside(const struct deckle *d, const struct run *run,
+                             const struct dk_section_view *s)
+{
+    if (s->zone != run->zone)
+        return DK_NONE;
+    return place_with(d, run, &d->spans[s->span], bias_of(s->first_fi, s->pfn));
+}
+
+/*
+ * In a gap of a section; there no other place will do, since two sections must not contain the same
+ * pfn. Or beside a section. Or where it was before: slots of sections keep what they held last.
+ */
+static uint32_t find_old_place(const struct deckle *d, const struct run *run)
+{
+    uint32_t block = DK_NONE;
+    struct dk_section_view s;
+
+    if (dk_section_of_pfn(d, run->pfn, &s))
+        return place_beside(d, run, &s);
+    for (uint32_t n = 0; block == DK_NONE && dk_section_nth(d, n, &s); n++)
+        if (s.pfn < run->pfn ? joins(s.pfn + s.nr, run->pfn) : joins(run->pfn + run->frames, s.pfn))
+            block = place_beside(d, run, &s);
+    for (uint32_t slot = 0; block == DK_NONE && slot < d->sb->max_sections; slot++)
+        if (dk_section_last_in(d, slot, &s))
+            block = place_beside(d, run, &s);
+    return block;
+}
+
+/* Any place in the spans that the zone has, group by group. */
+static uint32_t find_any_place(const struct deckle *d, const struct run *run)
+{
+    uint32_t group = 1u << (d->max_order - DK_BLOCK_ORDER), nr = run_blocks(d, run);
+
+    DK_FOR_EACH_SPAN(d, &d->zones[run->zone], span) {
+        uint32_t block = span->first_block;
+        for (uint32_t end = block + span->nr_blocks; end - block >= nr; block += group) {
+            uint64_t bias = bias_of((uint64_t)block << DK_BLOCK_ORDER, group_start(d, run->pfn));
+            if (place_with(d, run, span, bias) != DK_NONE)
+                return block;
+        }
     }
     return DK_NONE;
+}
+
+static uint32_t find_used_place(const struct deckle *d, const struct run *run)
+{
+    uint32_t block = find_old_place(d, run);
+    return block == DK_NONE ? find_any_place(d, run) : block;
 }
 
 static uint64_t align_words(uint64_t word)
@@ -149,7 +252,7 @@ static bool place_fresh(const struct deckle *d, uint32_t zone, uint32_t *next_bl
 
     FOR_EACH_RUN(d, run) {
         struct dk_range *r = &d->ranges[run.first];
-        if (run.zone != zone || r->block != DK_NONE || is_in_gap(d, &run))
+        if (run.zone != zone || r->block != DK_NONE)
             continue;
         uint32_t nr = run_blocks(d, &run);
         if (nr > sb->max_blocks - *next_block)
@@ -172,13 +275,10 @@ static int place_runs(const struct deckle *d)
 
     FOR_EACH_RUN(d, run) {
         runs++;
-        if (is_in_gap(d, &run))
-            continue;
         sections++;
-        if (run.frames <= DK_MAX_FRAMES)
-            d->ranges[run.first].block = find_used_place(d, run.zone, run_blocks(d, &run));
-        else
+        if (run.frames > DK_MAX_FRAMES)
             return DECKLE_ENOSPC;
+        d->ranges[run.first].block = find_used_place(d, &run);
     }
     if (!runs)
         return DECKLE_EINVAL;
@@ -205,13 +305,22 @@ struct build {
     struct dk_span *span;
     const struct run *run;
     uint32_t first_fi;
-    bool fresh;        /* its blocks were never used */
+    uint32_t opened;   /* block that build_used has opened, + 1 */
     uint64_t present, reserved, cma, free_cma;
 };
 
 static uint32_t fi_of(const struct build *b, uint64_t pfn)
 {
     return b->first_fi + (uint32_t)(pfn - b->run->pfn);
+}
+
+static uint32_t first_block(const struct build *b)
+{
+    return b->first_fi >> DK_BLOCK_ORDER;
+}
+static uint32_t end_block(const struct build *b)
+{
+    return (uint32_t)((b->first_fi + b->run->frames - 1) >> DK_BLOCK_ORDER) + 1;
 }
 
 void dk_state_fill(struct deckle *d, uint32_t fi, uint64_t nr, uint8_t state)
@@ -337,66 +446,51 @@ static void close_group(struct build *b, uint32_t first, uint32_t end)
 static void init_fresh_words(struct build *b)
 {
     uint32_t place = b->d->ranges[b->run->first].block;
-    uint32_t end = (uint32_t)((b->first_fi + b->run->frames - 1) >> DK_BLOCK_ORDER) + 1;
 
-    close_group(b, place, b->first_fi >> DK_BLOCK_ORDER);
-    close_group(b, end, place + run_blocks(b->d, b->run));
+    close_group(b, place, first_block(b));
+    close_group(b, end_block(b), place + run_blocks(b->d, b->run));
     for_each_edge(b, init_edge_blocks);
     init_cma_blocks(b);
 }
 
-/* Blocks that were used before: nobody but a finder that tests W looks at them while they are OFFLINE. */
-static void clear_used_place(struct build *b)
-{
-    uint64_t first = dk_align_down(b->first_fi, DK_BLOCK_FRAMES);
-    uint64_t end = dk_align_up(b->first_fi + b->run->frames, DK_BLOCK_FRAMES);
-
-    for (uint64_t i = first / DK_WORD_BITS; i < end / DK_WORD_BITS; i++)
-        dk_store_relaxed(&b->d->lines[i], 0);
-    dk_state_fill(b->d, (uint32_t)first, end - first, 0);
-}
-
-static void open_used_place(struct build *b)
-{
-    uint32_t end = (uint32_t)((b->first_fi + b->run->frames - 1) >> DK_BLOCK_ORDER) + 1;
-    struct dk_pcp_set *set = dk_stat_set(b->d, b->zone->number);
-
-    for (uint32_t block = b->first_fi >> DK_BLOCK_ORDER; block < end; block++) {
-        dk_aword *word = &b->d->words[block];
-        dk_word said = word_of(b, block), from = dk_load_relaxed(word), to;
-        do
-            to = (from & ~(DK_W_VERSION_ONE - 1)) + DK_W_VERSION_ONE + said;
-        while (!dk_cas(word, &from, to));
-        if (dk_w_type(to) == DECKLE_CMA)
-            dk_add_relaxed(&b->zone->cma, DK_BLOCK_FRAMES);
-        dk_zone_account(b->zone, set, from, to);
-        dk_index_move(b->d, b->span, block, from, to);
-    }
-}
-
 /* ---- sections ----------------------------------------------------------------------------- */
 
-static struct build begin_build(struct deckle *d, struct dk_span *span, const struct run *run,
-                                bool fresh)
+static struct build begin_build(struct deckle *d, struct dk_span *span, const struct run *run)
 {
     struct build b = {.d = d, .zone = &d->zones[run->zone], .span = span, .run = run,
-                      .fresh = fresh, .first_fi = run_first_fi(d, run)};
+                      .first_fi = run_first_fi(d, run)};
 
     for (uint32_t i = 0; i < run->nr; i++)
         b.present += d->ranges[run->first + i].nr;
     return b;
 }
 
+/* The section of the run goes live, as one with the sections beside it that have the same bias. */
 static void add_section(const struct build *b)
 {
-    struct dk_section_view v = {.pfn = b->run->pfn, .nr = b->run->frames, .first_fi = b->first_fi,
-                                .zone = b->zone->number,
-                                .span = (uint32_t)(b->span - b->d->spans),
+    const struct run *run = b->run;
+    struct dk_section_view v = {.pfn = run->pfn, .nr = run->frames, .first_fi = b->first_fi,
+                                .zone = b->zone->number, .span = (uint32_t)(b->span - b->d->spans),
                                 .flags = DECKLE_RANGE_ZEROED};
+    struct dk_section_view s;
+    uint32_t drop[2], nr_drop = 0;
 
-    for (uint32_t i = 0; i < b->run->nr; i++)
-        v.flags &= b->d->ranges[b->run->first + i].flags;
-    dk_section_change(b->d, &v, 1, NULL, 0);
+    for (uint32_t i = 0; i < run->nr; i++)
+        v.flags &= b->d->ranges[run->first + i].flags;
+    for (uint32_t n = 0; nr_drop < 2 && dk_section_nth(b->d, n, &s); n++) {
+        bool before = s.pfn < v.pfn;
+        uint64_t end = dk_max64(s.pfn + s.nr, v.pfn + v.nr);
+
+        if (s.span != v.span || bias_of(s.first_fi, s.pfn) != bias_of(v.first_fi, v.pfn) ||
+            !(before ? joins(s.pfn + s.nr, v.pfn) : joins(v.pfn + v.nr, s.pfn)))
+            continue;
+        v.first_fi = before ? s.first_fi : v.first_fi;
+        v.pfn = before ? s.pfn : v.pfn;
+        v.nr = end - v.pfn;
+        v.flags &= s.flags;
+        drop[nr_drop++] = s.slot;
+    }
+    dk_section_change(b->d, &v, 1, drop, nr_drop);
 }
 
 static void count_frames(const struct build *b)
@@ -406,25 +500,124 @@ static void count_frames(const struct build *b)
     dk_add_relaxed(&b->zone->managed, (dk_word)(b->present - b->reserved));
 }
 
-static void build_section(struct deckle *d, struct dk_span *span, const struct run *run, bool fresh)
+static void build_fresh(struct deckle *d, struct dk_span *span, const struct run *run)
 {
-    struct build b = begin_build(d, span, run, fresh);
+    struct build b = begin_build(d, span, run);
 
-    if (!fresh)
-        clear_used_place(&b);
     for_each_edge(&b, mark_frames);
-    if (fresh)
-        init_fresh_words(&b);
+    init_fresh_words(&b);
     add_section(&b);
     count_frames(&b);
-    if (!fresh) {
-        open_used_place(&b);
-        return;
-    }
     dk_add_relaxed(&b.zone->cma, (dk_word)b.cma);
     dk_add_relaxed(&b.zone->free_cma, (dk_word)b.free_cma);
     dk_add_relaxed(&b.zone->free, (dk_word)(b.present - b.reserved));
 }
+
+/* ---- where memory was before ------------------------------------------------------------- */
+
+static bool is_offline(const struct build *b, uint32_t block)
+{
+    return dk_load_relaxed(&b->d->words[block]) & DK_W_OFFLINE;
+}
+
+/* Nobody but a finder that tests W looks at OFFLINE blocks: make all their frames holes, as those
+ * of the run are in blocks that others use. */
+static void fill_with_holes(struct build *b)
+{
+    for (uint32_t block = first_block(b); block < end_block(b); block++) {
+        if (!is_offline(b, block))
+            continue;
+        set_bits(b->d, (uint64_t)block << DK_BLOCK_ORDER, DK_BLOCK_FRAMES);
+        dk_state_fill(b->d, block << DK_BLOCK_ORDER, DK_BLOCK_FRAMES, DK_STATE_HOLE);
+    }
+}
+
+/* Clear the bits of the frames that are to be free; W from OFFLINE to what the line says then. */
+static void open_block(struct build *b, uint32_t block)
+{
+    struct deckle *d = b->d;
+    uint32_t fi = block << DK_BLOCK_ORDER;
+    dk_aword *word = &d->words[block];
+
+    for (unsigned f = 0; f < DK_BLOCK_FRAMES; f++)
+        if (dk_state_is_free(dk_a8_load_relaxed(&d->state[fi + f])))
+            dk_and(&dk_line(d, block)[f / DK_WORD_BITS], ~((dk_word)1 << f % DK_WORD_BITS));
+    dk_word said = word_of(b, block), from = dk_load_relaxed(word), to;
+    do
+        to = (from & ~(DK_W_VERSION_ONE - 1)) + DK_W_VERSION_ONE + said;
+    while (!dk_cas(word, &from, to));
+    if (dk_w_type(to) == DECKLE_CMA)
+        dk_add_relaxed(&b->zone->cma, DK_BLOCK_FRAMES);
+    dk_zone_account(b->zone, dk_stat_set(d, b->zone->number), from, to);
+    dk_index_move(d, b->span, block, from, to);
+}
+
+static bool has_reserved(const dk_a8 *state, uint64_t fi, uint64_t nr)
+{
+    for (uint64_t i = fi; i < fi + nr; i++)
+        if (dk_a8_load_relaxed(&state[i]) == DK_STATE_RESERVED)
+            return true;
+    return false;
+}
+
+/* In a block that others use: give back those of the run's frames fi … end - 1 that are not
+ * reserved, in aligned pieces. What others have of the block is no business of this. */
+static void give_frames(struct build *b, uint64_t fi, uint64_t end)
+{
+    struct dk_pcp_set *set = dk_stat_set(b->d, b->zone->number);
+    const dk_a8 *state = b->d->state;
+
+    while (fi < end) {
+        uint32_t first = (uint32_t)fi;
+        unsigned order = 0;
+
+        if (dk_a8_load_relaxed(&state[fi]) == DK_STATE_RESERVED) {
+            fi++;
+            continue;
+        }
+        while (order < DK_BLOCK_ORDER - 1 && !(fi >> order & 1) && fi + (2u << order) <= end &&
+               !has_reserved(state, fi + (1u << order), 1u << order))
+            order++;
+        dk_zone_give(b->d, b->zone, set, order, &first, 1);
+        fi += 1u << order;
+    }
+}
+
+static void open_range(struct build *b, const struct dk_range *r)
+{
+    uint64_t fi = fi_of(b, r->pfn), end = fi + r->nr;
+
+    while (fi < end) {
+        uint32_t block = (uint32_t)(fi >> DK_BLOCK_ORDER);
+        uint64_t stop = dk_min64(end, ((uint64_t)block + 1) << DK_BLOCK_ORDER);
+
+        if (b->opened != block + 1 && is_offline(b, block)) {
+            open_block(b, block);
+            b->opened = block + 1; /* with all frames of all ranges that lie in it */
+        } else if (b->opened != block + 1) {
+            give_frames(b, fi, stop);
+        }
+        fi = stop;
+    }
+}
+
+static void build_used(struct deckle *d, struct dk_span *span, const struct run *run)
+{
+    struct build b = begin_build(d, span, run);
+    const struct dk_range *r = &d->ranges[run->first];
+
+    fill_with_holes(&b);
+    for (uint32_t i = 0; i < run->nr; i++) {
+        dk_state_fill(d, fi_of(&b, r[i].pfn), r[i].nr, 0);
+        reserved_edges(&b, &r[i], mark_frames);
+    }
+    add_section(&b);
+    count_frames(&b);
+    for (uint32_t i = 0; i < run->nr; i++)
+        open_range(&b, &r[i]);
+}
+
+/* ---- spans -------------------------------------------------------------------------------- */
 
 static void link_span(struct deckle *d, struct dk_zone *zone, uint32_t number)
 {
@@ -436,13 +629,6 @@ static void link_span(struct deckle *d, struct dk_zone *zone, uint32_t number)
     dk_a32_exchange(link, number + 1);
 }
 
-/* Runs in a gap have no place. */
-static bool is_placed_from(const struct deckle *d, const struct run *run, uint32_t block)
-{
-    uint32_t place = d->ranges[run->first].block;
-    return place != DK_NONE && place >= block;
-}
-
 /* A span for the runs of a zone that have fresh places, and these runs. */
 static void build_span(struct deckle *d, uint32_t zone)
 {
@@ -451,7 +637,7 @@ static void build_span(struct deckle *d, uint32_t zone)
     struct dk_span *span = &d->spans[number];
 
     FOR_EACH_RUN(d, run)
-        if (run.zone == zone && is_placed_from(d, &run, first))
+        if (run.zone == zone && d->ranges[run.first].block >= first)
             end += run_blocks(d, &run);
     if (end == first)
         return;
@@ -463,60 +649,9 @@ static void build_span(struct deckle *d, uint32_t zone)
     sb->next_block = end;
     sb->next_index_word = span->index_word + dk_index_words(span->nr_blocks, sb->nr_trees);
     FOR_EACH_RUN(d, run)
-        if (run.zone == zone && is_placed_from(d, &run, first))
-            build_section(d, span, &run, true);
+        if (run.zone == zone && d->ranges[run.first].block >= first)
+            build_fresh(d, span, &run);
     link_span(d, &d->zones[zone], number);
-}
-
-/* ---- gaps --------------------------------------------------------------------------------- */
-
-/* Give back frames of a live section that were holes, in aligned pieces: all inside one pageblock. */
-static void give_frames(struct build *b, uint64_t fi, uint64_t nr)
-{
-    struct dk_pcp_set *set = dk_stat_set(b->d, b->zone->number);
-
-    while (nr) {
-        unsigned order = dk_ctz((dk_word)fi | DK_BLOCK_FRAMES / 2);
-        while ((uint64_t)1 << order > nr)
-            order--;
-        uint32_t first = (uint32_t)fi;
-        dk_zone_give(b->d, b->zone, set, order, &first, 1);
-        fi += (uint64_t)1 << order;
-        nr -= (uint64_t)1 << order;
-    }
-}
-
-static void give_unreserved(struct build *b, uint64_t fi, uint64_t nr)
-{
-    const dk_a8 *state = b->d->state;
-    uint64_t end = fi + nr;
-
-    while (fi < end) {
-        uint64_t first = fi;
-        while (fi < end && dk_a8_load_relaxed(&state[fi]) != DK_STATE_RESERVED)
-            fi++;
-        give_frames(b, first, fi - first);
-        while (fi < end && dk_a8_load_relaxed(&state[fi]) == DK_STATE_RESERVED)
-            fi++;
-    }
-}
-
-static void fill_gap(struct deckle *d, const struct run *run)
-{
-    struct dk_section_view s;
-
-    if (!dk_section_of_pfn(d, run->pfn, &s))
-        return;
-    struct build b = begin_build(d, &d->spans[s.span], run, false);
-    b.first_fi = s.first_fi + (uint32_t)(run->pfn - s.pfn);
-    const struct dk_range *r = &d->ranges[run->first];
-    for (uint32_t i = 0; i < run->nr; i++) {
-        dk_state_fill(d, fi_of(&b, r[i].pfn), r[i].nr, 0);
-        reserved_edges(&b, &r[i], mark_frames);
-    }
-    count_frames(&b);
-    for (uint32_t i = 0; i < run->nr; i++)
-        give_unreserved(&b, fi_of(&b, r[i].pfn), r[i].nr);
 }
 
 /* ---- online ------------------------------------------------------------------------------- */
@@ -560,10 +695,8 @@ int deckle_online(struct deckle *d)
         build_span(d, zone);
     FOR_EACH_RUN(d, run) {
         uint32_t block = d->ranges[run.first].block;
-        if (block == DK_NONE)
-            fill_gap(d, &run);
-        else if (block < fresh)
-            build_section(d, dk_span_of_block(d, &d->zones[run.zone], block), &run, false);
+        if (block < fresh)
+            build_used(d, dk_span_of_block(d, &d->zones[run.zone], block), &run);
     }
     for (uint32_t i = 0; i < d->sb->nr_ranges; i++)
         d->ranges[i].online = 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Announcing frames and recording reservations: two short tables, sorted by pfn, that only set-up
- * touches. A reservation is a union: order, number and overlaps of the calls do not matter, and frames
- * that do not exist may be named; it holds for memory that is added later, too.
+ * touches. A reservation is a union: order, number and overlaps of the calls do not matter, and
+ * frames that do not exist may be named; it holds for memory that is added later, too.
  */
 #include "base/div64.h"
 #include "base/mem.h"
@@ -24,7 +24,8 @@ uint32_t dk_range_above(const struct deckle *d, uint64_t pfn)
     return low;
 }
 
-/* A hole in a pageblock of another zone cannot be filled: what a removal leaves there keeps its section. */
+/* A hole in a pageblock of another zone cannot be filled: what a removal leaves there keeps its
+ * section. */
 static bool lies_in_section_of_other_zone(const struct deckle *d, const struct dk_piece *p,
                                           uint32_t zone)
 {

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The section table. A few sections hold all memory of a pool, so a lookup is a binary search over less
- * than a dozen keys, and the handle knows the largest section by itself (dk_pfn_to_fi in layout.h).
+ * The section table. A few sections hold all memory of a pool, so a lookup is a binary search over
+ * less than a dozen keys, and the handle knows the largest section by itself (dk_pfn_to_fi in
+ * layout.h).
  *
  * Set-up may change the table at any time, and may be stopped in the middle of it for ever; lookups
  * neither wait nor go wrong:
  *
- *   Slots.  A section never moves and never changes: it is written into a free slot, whose version goes
- *     from odd to even when it is complete and to odd again when it ends. A reader takes what it read only
- *     if the version was even before and the same after. A frame that somebody holds is in a section that
- *     went live before the frame was given out and ends after it came back, so its slot stands still.
- *   Keys.   Two arrays of the live slots, sorted by pfn and by frame index. They are hints: a hit is decided
- *     by the slot. While they are rewritten a search may miss.
+ *   Slots.  A section never moves and never changes: it is written into a free slot, whose version
+ *     goes from odd to even when it is complete and to odd again when it ends. A reader takes what
+ *     it read only if the version was even before and the same after. A frame that somebody holds
+ *     is in a section that went live before the frame was given out and ends after it came back, so
+ *     its slot stands still.
+ *   Keys.   Two arrays of the live slots, sorted by pfn and by frame index. They are hints: a hit
+ *     is decided by the slot. While they are rewritten a search may miss.
  *   Epoch.  Odd from before the first store to after the last, and advanced by two between "all new
- *     sections are live" and "the first old one ends". A search that missed says "not there" only if the
- *     epoch was even before and is unchanged after; then no key moved in between. Otherwise the reader
- *     looks at all slots, and believes a miss if the epoch did not move meanwhile: in each of the two
- *     phases a pfn that is in the pool is in a slot that stands still for the whole phase. If the epoch did
- *     move, set-up has made progress and the reader looks again. A writer that is stopped makes the epoch
- *     stand still, so one look is enough: nobody is delayed.
+ *     sections are live" and "the first old one ends". A search that missed says "not there" only
+ *     if the epoch was even before and is unchanged after; then no key moved in between. Otherwise
+ *     the reader looks at all slots, and believes a miss if the epoch did not move meanwhile: in
+ *     each of the two phases a pfn that is in the pool is in a slot that stands still for the whole
+ *     phase. If the epoch did move, set-up has made progress and the reader looks again. A writer
+ *     that is stopped makes the epoch stand still, so one look is enough: nobody is delayed.
  *
  * Bounds: O(log sections); O(slots) while set-up is at work.
  */
@@ -109,8 +111,9 @@ static bool search_slots(const struct deckle *d, uint64_t key, bool by_fi,
 }
 
 /*
- * After a look that began in `epoch` found nothing: is that final? If not, *epoch is where the next look
- * begins, at all slots if *all. The first look is at the keys, which are right only in an even epoch.
+ * After a look that began in `epoch` found nothing: is that final? If not, *epoch is where the next
+ * look begins, at all slots if *all. The first look is at the keys, which are right only in an even
+ * epoch.
  */
 static bool miss_is_final(const struct deckle *d, uint32_t *epoch, bool *all)
 {
@@ -145,6 +148,12 @@ bool dk_section_of_fi(const struct deckle *d, uint32_t fi, struct dk_section_vie
     return find(d, fi, true, out);
 }
 
+bool dk_section_last_in(const struct deckle *d, uint32_t slot, struct dk_section_view *out)
+{
+    read_slot(d, slot, out);
+    return slot < d->sb->max_sections && dk_a32_load_relaxed(&d->sections[slot].version);
+}
+
 bool dk_section_nth(const struct deckle *d, uint32_t n, struct dk_section_view *out)
 {
     if (n >= dk_a32_load_acquire(&d->sb->nr_sections) || n >= d->sb->max_sections)
@@ -173,8 +182,8 @@ static bool next_by_slots(const struct deckle *d, uint64_t pfn, struct dk_sectio
     return found;
 }
 
-/* Unlike a lookup by frame, a hit among the keys may be the wrong section while they are rewritten: the
- * epoch has to agree with it, too. */
+/* Unlike a lookup by frame, a hit among the keys may be the wrong section while they are rewritten:
+ * the epoch has to agree with it, too. */
 bool dk_section_from(const struct deckle *d, uint64_t pfn, struct dk_section_view *out)
 {
     uint32_t epoch = dk_a32_load_acquire(&d->sb->section_epoch);
@@ -280,8 +289,9 @@ void dk_section_change(struct deckle *d, struct dk_section_view *add, uint32_t n
 }
 
 /*
- * The handle's own section is the largest of the first online and keeps its place: a reader that has read
- * main_nr may still use the other fields much later. What is left of it from its first frame on counts.
+ * The handle's own section is the largest of the first online and keeps its place: a reader that
+ * has read main_nr may still use the other fields much later. What is left of it from its first
+ * frame on counts.
  */
 void dk_section_update_main(struct deckle *d)
 {

@@ -30,27 +30,33 @@ static inline uint32_t dk_section_end_block(const struct dk_section_view *s)
     return (uint32_t)((s->first_fi + s->nr - 1) >> DK_BLOCK_ORDER) + 1;
 }
 
-/* The n-th section in pfn order; false when there are no more. For set-up and quiescent pools: while
- * sections change, one may be seen twice or not at all. */
+/* The n-th section in pfn order; false when there are no more. For set-up and quiescent pools:
+ * while sections change, one may be seen twice or not at all. */
 bool dk_section_nth(const struct deckle *d, uint32_t n, struct dk_section_view *out);
 
-/* The section with the lowest first pfn at or above pfn. Iterated with pfn = s.pfn + s.nr of the last one
- * it visits, in pfn order and while sections change, every frame that is in the pool throughout. */
+/* The section with the lowest first pfn at or above pfn. Iterated with pfn = s.pfn + s.nr of the
+ * last one it visits, in pfn order and while sections change, every frame that is in the pool
+ * throughout. */
 bool dk_section_from(const struct deckle *d, uint64_t pfn, struct dk_section_view *out);
 
 /* The section that contains pfn, or frame index fi. */
 bool dk_section_of_pfn(const struct deckle *d, uint64_t pfn, struct dk_section_view *out);
 bool dk_section_of_fi(const struct deckle *d, uint32_t fi, struct dk_section_view *out);
 
+/* Set-up: the section that a slot holds or, if it is free, held last; false if it never held one.
+ * */
+bool dk_section_last_in(const struct deckle *d, uint32_t slot, struct dk_section_view *out);
+
 /*
- * Change the table, set-up: first all sections of `add` go live, then the slots in `drop` end. In between
- * a pfn may be in two sections, which must then agree on its frame index. The caller has made sure that
- * there are slots for all of `add`. Sets the slots in `add`.
+ * Change the table, set-up: first all sections of `add` go live, then the slots in `drop` end. In
+ * between a pfn may be in two sections, which must then agree on its frame index. The caller has
+ * made sure that there are slots for all of `add`. Sets the slots in `add`.
  */
 void dk_section_change(struct deckle *d, struct dk_section_view *add, uint32_t nr_add,
                        const uint32_t *drop, uint32_t nr_drop);
 
-/* After a change: choose (the first time) or correct the section that the handle knows by itself. */
+/* After a change: choose (the first time) or correct the section that the handle knows by itself.
+ * */
 void dk_section_update_main(struct deckle *d);
 
 #endif

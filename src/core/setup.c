@@ -2,9 +2,9 @@
 /*
  * Making a pool in the caller's memory, looking at one from a handle, ending one.
  *
- * deckle_init writes the handle, the superblock, the zone table and the topology; all arrays stay zero,
- * which means fresh. A handle is filled from the superblock alone, so that deckle_init and a later
- * process that maps the same metadata go through the same checks.
+ * deckle_init writes the handle, the superblock, the zone table and the topology; all arrays stay
+ * zero, which means fresh. A handle is filled from the superblock alone, so that deckle_init and a
+ * later process that maps the same metadata go through the same checks.
  */
 #include "core/setup.h"
 
@@ -27,11 +27,12 @@ static bool numbers_are_sane(const struct dk_superblock *sb)
     return sb->page_shift >= 10 && sb->page_shift <= 30 && sb->max_order >= DK_BLOCK_ORDER &&
            sb->max_order <= DECKLE_MAX_ORDER_LIMIT && sb->nr_cpus && sb->nr_nodes &&
            sb->nr_cpus <= DECKLE_MAX_CPUS && sb->nr_nodes <= DECKLE_MAX_NODES &&
-           sb->kind <= DK_PCP_RSEQ && sb->nr_trees == DK_GROUP_BASE + sb->max_order - DK_BLOCK_ORDER &&
-           sb->max_blocks && sb->max_blocks <= DK_MAX_FRAMES >> DK_BLOCK_ORDER &&
-           sb->max_zones <= DECKLE_MAX_ZONES && sb->nr_zones <= sb->max_zones &&
-           sb->next_block <= sb->max_blocks && sb->next_index_word <= sb->index_capacity &&
-           sb->index_capacity <= (uint64_t)1 << 40 && sb->slot_bytes <= (uint64_t)1 << 30;
+           sb->kind <= DK_PCP_RSEQ &&
+           sb->nr_trees == DK_GROUP_BASE + sb->max_order - DK_BLOCK_ORDER && sb->max_blocks &&
+           sb->max_blocks <= DK_MAX_FRAMES >> DK_BLOCK_ORDER && sb->max_zones <= DECKLE_MAX_ZONES &&
+           sb->nr_zones <= sb->max_zones && sb->next_block <= sb->max_blocks &&
+           sb->next_index_word <= sb->index_capacity && sb->index_capacity <= (uint64_t)1 << 40 &&
+           sb->slot_bytes <= (uint64_t)1 << 30;
 }
 
 /* Counts are below 2^40 and sizes below 2^22 here: no product overflows. */
@@ -73,7 +74,8 @@ static int check_superblock(const struct dk_superblock *sb, uint64_t bytes)
     return DECKLE_OK;
 }
 
-/* A copy of the host's hooks; a shorter struct is that of an older program, what it lacks is absent. */
+/* A copy of the host's hooks; a shorter struct is that of an older program, what it lacks is
+ * absent. */
 static int read_host(const struct deckle_host *host, struct deckle_host *out)
 {
     memset(out, 0, sizeof *out);

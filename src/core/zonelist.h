@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Zonelists: in which order a request looks at the zones. Every node has two, "fallback" (all nodes,
- * nearest first) and "no fallback" (its own zones only, for THISNODE); inside a node from the highest zone
- * type down; only populated zones (reference: 3.2). The order of the nodes is policy/zonelist_order.h.
+ * Zonelists: in which order a request looks at the zones. Every node has two, "fallback" (all
+ * nodes, nearest first) and "no fallback" (its own zones only, for THISNODE); inside a node from
+ * the highest zone type down; only populated zones (reference: 3.2). The order of the nodes is
+ * policy/zonelist_order.h.
  *
- * Lists are rebuilt when memory comes or goes, while others allocate. There are two copies: set-up fills
- * the one that is not current and then advances the epoch, whose lowest bit says which is. A reader that
- * overlaps one rebuild walks a whole list, old or new; only after two of them may it meet entries of both.
- * So whoever is about to fail compares dk_zonelist_epoch() with the value at its start, and searches again
- * if it moved; a set-up stopped half-way leaves the current copy alone and delays nobody.
+ * Lists are rebuilt when memory comes or goes, while others allocate. There are two copies: set-up
+ * fills the one that is not current and then advances the epoch, whose lowest bit says which is. A
+ * reader that overlaps one rebuild walks a whole list, old or new; only after two of them may it
+ * meet entries of both. So whoever is about to fail compares dk_zonelist_epoch() with the value at
+ * its start, and searches again if it moved; a set-up stopped half-way leaves the current copy
+ * alone and delays nobody.
  *
- * The walk is a function of its own, small and inline, so that its cost can be measured by leaving it out.
+ * The walk is a function of its own, small and inline, so that its cost can be measured by leaving
+ * it out.
  */
 #ifndef DK_CORE_ZONELIST_H
 #define DK_CORE_ZONELIST_H
@@ -57,8 +60,8 @@ DK_INLINE struct dk_zone *dk_zonelist_next(const struct deckle *d, struct dk_zon
 }
 
 /*
- * Begin a walk; returns the preferred zone: the first whose type is at most `highest` and whose node is in
- * the mask (bit per node id; 0 = all). NULL: no zone fits.
+ * Begin a walk; returns the preferred zone: the first whose type is at most `highest` and whose
+ * node is in the mask (bit per node id; 0 = all). NULL: no zone fits.
  */
 DK_INLINE struct dk_zone *dk_zonelist_first(const struct deckle *d, const struct dk_zonelist *list,
                                             uint32_t highest, uint64_t nodemask,
