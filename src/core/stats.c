@@ -21,52 +21,40 @@
 #include "core/walk.h"
 #include "core/zone.h"
 
-static uint64_t list_pops(const struct deckle *d, const struct dk_zone *zone, uint32_t cpu,
-                          unsigned list)
+void dk_zone_flow(const struct deckle *d, const struct dk_zone *zone, uint64_t allocs[DK_NR_ORDERS],
+                  uint64_t frees[DK_NR_ORDERS])
 {
     struct dk_pcp_list_stat stat;
 
-    dk_pcp_list_stat(d, zone->number, cpu, list, &stat);
-    return stat.pops;
-}
-
-uint64_t dk_zone_allocs(const struct deckle *d, const struct dk_zone *zone, unsigned order)
-{
-    uint64_t sum = 0;
-
+    memset(allocs, 0, DK_NR_ORDERS * sizeof(allocs[0]));
+    memset(frees, 0, DK_NR_ORDERS * sizeof(frees[0]));
     for (uint32_t cpu = 0; cpu < d->nr_cpus; cpu++) {
-        sum += dk_counter_read(&dk_set(d, zone->number, cpu)->direct_allocs[order]);
-        for (unsigned type = 0; type < DK_PCP_TYPES && order <= DK_PCP_MAX_ORDER; type++)
-            sum += list_pops(d, zone, cpu, dk_pcp_list(order, type));
-    }
-    return sum;
-}
+        const struct dk_pcp_set *set = dk_set(d, zone->number, cpu);
 
-uint64_t dk_zone_frees(const struct deckle *d, const struct dk_zone *zone, unsigned order)
-{
-    uint64_t sum = 0;
-
-    for (uint32_t cpu = 0; cpu < d->nr_cpus; cpu++) {
-        sum += dk_counter_read(&dk_set(d, zone->number, cpu)->direct_frees[order]);
-        for (unsigned type = 0; type < DK_PCP_TYPES && order <= DK_PCP_MAX_ORDER; type++) {
-            struct dk_pcp_list_stat stat;
-
-            dk_pcp_list_stat(d, zone->number, cpu, dk_pcp_list(order, type), &stat);
-            sum += stat.pushes;
+        for (unsigned order = 0; order < DK_NR_ORDERS; order++) {
+            allocs[order] += dk_counter_read(&set->direct_allocs[order]);
+            frees[order] += dk_counter_read(&set->direct_frees[order]);
+        }
+        for (unsigned list = 0; list < DK_PCP_LISTS; list++) {
+            dk_pcp_list_stat(d, zone->number, cpu, list, &stat);
+            allocs[list / DK_PCP_TYPES] += stat.pops;
+            frees[list / DK_PCP_TYPES] += stat.pushes;
         }
     }
-    return sum;
 }
 
 static uint64_t allocs_on_cpu(const struct deckle *d, const struct dk_zone *zone, uint32_t cpu)
 {
     const struct dk_pcp_set *set = dk_set(d, zone->number, cpu);
+    struct dk_pcp_list_stat stat;
     uint64_t sum = 0;
 
     for (unsigned order = 0; order < DK_NR_ORDERS; order++)
         sum += dk_counter_read(&set->direct_allocs[order]);
-    for (unsigned list = 0; list < DK_PCP_LISTS; list++)
-        sum += list_pops(d, zone, cpu, list);
+    for (unsigned list = 0; list < DK_PCP_LISTS; list++) {
+        dk_pcp_list_stat(d, zone->number, cpu, list, &stat);
+        sum += stat.pops;
+    }
     return sum;
 }
 
@@ -293,10 +281,7 @@ int deckle_get_zone_stat(const struct deckle *d, uint32_t zone, struct deckle_zo
     fill_numa(d, z, out);
     fill_traffic(d, z, out);
     out->cached = dk_zone_cached(d, z);
-    for (unsigned order = 0; order < DK_NR_ORDERS; order++) {
-        out->allocs[order] = dk_zone_allocs(d, z, order);
-        out->frees[order] = dk_zone_frees(d, z, order);
-    }
+    dk_zone_flow(d, z, out->allocs, out->frees);
     dk_zone_free_blocks(d, z, DK_ANY_TYPE, out->free_blocks);
     return DECKLE_OK;
 }

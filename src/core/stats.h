@@ -37,8 +37,8 @@ static inline bool dk_zone_type_shown(const struct deckle *d, unsigned type)
 }
 
 /* Blocks given out and taken back by order, on every CPU; by any path. */
-uint64_t dk_zone_allocs(const struct deckle *d, const struct dk_zone *zone, unsigned order);
-uint64_t dk_zone_frees(const struct deckle *d, const struct dk_zone *zone, unsigned order);
+void dk_zone_flow(const struct deckle *d, const struct dk_zone *zone, uint64_t allocs[DK_NR_ORDERS],
+                  uint64_t frees[DK_NR_ORDERS]);
 
 struct dk_numa_stat {
     uint64_t hit, miss, foreign, local, other, interleave;

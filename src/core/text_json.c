@@ -137,18 +137,29 @@ static void put_numa(struct json *j, const struct deckle *d, const struct dk_zon
     close_group(j, '}');
 }
 
-static void put_activity(struct json *j, const struct deckle *d, const struct dk_zone *zone)
+static void put_blocks(struct json *j, const struct deckle *d, const char *key,
+                       const uint64_t blocks[DK_NR_ORDERS])
+{
+    open_group(j, key, '[');
+    for (unsigned order = 0; order <= d->max_order; order++)
+        put_number(j, NULL, blocks[order]);
+    close_group(j, ']');
+}
+
+/* Kept out of line: together their arrays would be too much for one frame of the stack. */
+static DK_NOINLINE void put_flow(struct json *j, const struct deckle *d, const struct dk_zone *zone)
+{
+    uint64_t allocs[DK_NR_ORDERS], frees[DK_NR_ORDERS];
+
+    dk_zone_flow(d, zone, allocs, frees);
+    put_blocks(j, d, "allocs", allocs);
+    put_blocks(j, d, "frees", frees);
+}
+
+static void put_traffic(struct json *j, const struct deckle *d, const struct dk_zone *zone)
 {
     struct dk_traffic_stat traffic;
 
-    open_group(j, "allocs", '[');
-    for (unsigned order = 0; order <= d->max_order; order++)
-        put_number(j, NULL, dk_zone_allocs(d, zone, order));
-    close_group(j, ']');
-    open_group(j, "frees", '[');
-    for (unsigned order = 0; order <= d->max_order; order++)
-        put_number(j, NULL, dk_zone_frees(d, zone, order));
-    close_group(j, ']');
     dk_zone_traffic(d, zone, &traffic);
     put_number(j, "refills", traffic.refills);
     put_number(j, "refill_frames", traffic.refill_frames);
@@ -160,16 +171,8 @@ static void put_activity(struct json *j, const struct deckle *d, const struct dk
     put_number(j, "fallback_steals", dk_counter_read(&zone->steals));
 }
 
-static void put_blocks(struct json *j, const struct deckle *d, const char *key,
-                       const uint64_t blocks[DK_NR_ORDERS])
-{
-    open_group(j, key, '[');
-    for (unsigned order = 0; order <= d->max_order; order++)
-        put_number(j, NULL, blocks[order]);
-    close_group(j, ']');
-}
-
-static void put_migratetypes(struct json *j, const struct deckle *d, const struct dk_zone *zone)
+static DK_NOINLINE void put_migratetypes(struct json *j, const struct deckle *d,
+                                         const struct dk_zone *zone)
 {
     uint64_t pageblocks[DECKLE_NR_MIGRATETYPES];
     uint64_t blocks[DK_NR_ORDERS];
@@ -220,7 +223,7 @@ static void put_cpus(struct json *j, const struct deckle *d, const struct dk_zon
     close_group(j, ']');
 }
 
-static void put_zone(struct json *j, const struct deckle *d, const struct dk_zone *zone)
+static DK_NOINLINE void put_zone(struct json *j, const struct deckle *d, const struct dk_zone *zone)
 {
     uint64_t blocks[DK_NR_ORDERS];
 
@@ -230,7 +233,8 @@ static void put_zone(struct json *j, const struct deckle *d, const struct dk_zon
     put_frames(j, d, zone);
     put_marks(j, d, zone);
     put_numa(j, d, zone);
-    put_activity(j, d, zone);
+    put_flow(j, d, zone);
+    put_traffic(j, d, zone);
     dk_zone_free_blocks(d, zone, DK_ANY_TYPE, blocks);
     put_blocks(j, d, "free_blocks", blocks);
     put_indices(j, d, blocks);

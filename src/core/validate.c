@@ -145,8 +145,14 @@ static bool check_caches(struct dk_check *c, const struct dk_zone *zone, uint32_
     return walk.ok;
 }
 
-/* Sizes of the lists, and what the CPU says it owns. */
-static bool check_cache_set(struct dk_check *c, const struct dk_zone *zone, uint32_t cpu)
+/* Frames given out and taken back. */
+struct flow {
+    uint64_t allocs, frees;
+};
+
+/* Sizes of the lists of one CPU, what it says it owns, and what it counted. */
+static bool check_cache_set(struct dk_check *c, const struct dk_zone *zone, uint32_t cpu,
+                            struct flow *flow)
 {
     const struct deckle *d = c->d;
     const struct dk_pcp_set *set = dk_set(d, zone->number, cpu);
@@ -161,6 +167,12 @@ static bool check_cache_set(struct dk_check *c, const struct dk_zone *zone, uint
                                "entries up to %u, it has room for %u",
                                list / DK_PCP_TYPES, list % DK_PCP_TYPES, cpu, DK_LLU(stat.held),
                                stat.high, stat.capacity);
+        flow->allocs += stat.pops << (list / DK_PCP_TYPES);
+        flow->frees += stat.pushes << (list / DK_PCP_TYPES);
+    }
+    for (unsigned order = 0; order < DK_NR_ORDERS; order++) {
+        flow->allocs += dk_counter_read(&set->direct_allocs[order]) << order;
+        flow->frees += dk_counter_read(&set->direct_frees[order]) << order;
     }
     for (unsigned type = 0; type < DK_PCP_TYPES; type++)
         for (unsigned i = 0; i < 2; i++)
@@ -215,19 +227,15 @@ static bool check_counters(struct dk_check *c, const struct dk_zone *z, const st
 
 /* Frames given out minus frames taken back are the frames in allocated blocks; those that left the
  * shared level and did not come back are these and the cached ones. */
-static bool check_flow(struct dk_check *c, const struct dk_zone *z, const struct dk_tally *t)
+static bool check_flow(struct dk_check *c, const struct dk_zone *z, const struct dk_tally *t,
+                       const struct flow *flow)
 {
-    uint64_t allocs = 0, frees = 0;
     struct dk_traffic_stat traffic;
 
-    for (unsigned order = 0; order < DK_NR_ORDERS; order++) {
-        allocs += dk_zone_allocs(c->d, z, order) << order;
-        frees += dk_zone_frees(c->d, z, order) << order;
-    }
-    if (allocs - frees != t->allocated)
+    if (flow->allocs - flow->frees != t->allocated)
         return dk_bad_zone(c, z,
                            "%llu frames were given out and %llu came back, but %llu are allocated",
-                           DK_LLU(allocs), DK_LLU(frees), DK_LLU(t->allocated));
+                           DK_LLU(flow->allocs), DK_LLU(flow->frees), DK_LLU(t->allocated));
     dk_zone_traffic(c->d, z, &traffic);
     if (traffic.refill_frames - traffic.drain_frames != t->allocated + t->loose.nr)
         return dk_bad_zone(c, z,
@@ -372,12 +380,13 @@ static bool check_zone(struct dk_check *c, const struct dk_zone *zone)
 {
     struct dk_tally tally = {0};
     struct dk_frame_set cached;
+    struct flow flow = {0, 0};
     uint64_t present;
 
     if (!check_zone_span(c, zone))
         return false;
     for (uint32_t cpu = 0; cpu < c->d->nr_cpus; cpu++)
-        if (!check_cache_set(c, zone, cpu))
+        if (!check_cache_set(c, zone, cpu, &flow))
             return false;
     if (!check_caches(c, zone, 0, DK_NONE, &cached) ||
         !check_zone_sections(c, zone, &tally, &present))
@@ -385,7 +394,7 @@ static bool check_zone(struct dk_check *c, const struct dk_zone *zone)
     if (!is_same_set(&tally.loose, &cached))
         return name_loose_section(c, zone);
     return check_zone_rest(c, zone, &tally) && check_counters(c, zone, &tally, present) &&
-           check_flow(c, zone, &tally);
+           check_flow(c, zone, &tally, &flow);
 }
 
 /* ---- public -------------------------------------------------------------------------------- */
