@@ -14,6 +14,18 @@ add_library(deckle_internal STATIC ${objects})
 target_include_directories(deckle_internal PUBLIC ${public_include} ${internal_include})
 target_link_libraries(deckle_internal PUBLIC Threads::Threads)
 
+# libnuma is referred to weakly (src/host/linux/topology.c): what links with it, here the shared library
+# and the tests, has DECKLE_CREATE_NUMA. A weak reference alone does not count as a need for a library.
+include(CheckCSourceCompiles)
+set(CMAKE_REQUIRED_LIBRARIES numa)
+check_c_source_compiles("#include <numa.h>\nint main(void) { return numa_available(); }" DECKLE_HAVE_NUMA)
+unset(CMAKE_REQUIRED_LIBRARIES)
+set(numa)
+if(DECKLE_HAVE_NUMA)
+    set(numa -Wl,--push-state,--no-as-needed -lnuma -Wl,--pop-state)
+endif()
+target_link_libraries(deckle_internal PUBLIC ${numa})
+
 set(map ${CMAKE_CURRENT_SOURCE_DIR}/src/libdeckle.map)
 add_library(deckle_shared SHARED ${objects})
 set_target_properties(deckle_shared PROPERTIES
@@ -24,7 +36,7 @@ target_link_options(deckle_shared PRIVATE -Wl,--version-script=${map} -Wl,-z,def
 if(DECKLE_SANITIZE)
     target_link_options(deckle_shared PRIVATE -Wl,-z,undefs) # the run time is in the executable
 endif()
-target_link_libraries(deckle_shared PRIVATE Threads::Threads)
+target_link_libraries(deckle_shared PRIVATE Threads::Threads ${numa})
 target_include_directories(deckle_shared INTERFACE
     $<BUILD_INTERFACE:${public_include}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 

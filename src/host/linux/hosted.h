@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of the Linux host share. */
+#ifndef DK_HOST_LINUX_HOSTED_H
+#define DK_HOST_LINUX_HOSTED_H
+
+#include <deckle/linux.h>
+
+#include "base/atomic.h"
+
+/*
+ * What deckle_create knows of its pool. It lies in front of the handle, in the same mapping, so
+ * that the functions that are given a handle find it; the hooks get it as their context.
+ */
+struct hosted {
+    uint64_t magic;
+    uint64_t first_pfn, nr_frames;
+    uint32_t page_shift;
+    uint32_t flags;
+    void *frames;          /* mapping of the frames */
+    size_t frame_bytes;
+    size_t metadata_bytes; /* mapping that this struct begins */
+    void (*bad)(void *ctx, const struct deckle_bad_report *report);
+    void (*leak)(void *ctx, const struct deckle_allocated *block);
+    void *ctx;
+    uint64_t leaks;        /* blocks that deckle_destroy has met */
+    dk_a32 report_minute;  /* reports of refused frees are limited by the minute */
+    dk_a32 reports;
+};
+
+#define HOSTED_MAGIC UINT64_C(0x64656b636c652b6c)
+#define HOSTED_BYTES 4096u
+
+_Static_assert(sizeof(struct hosted) <= HOSTED_BYTES, "it has a page of its own");
+
+static inline struct hosted *hosted_of(const struct deckle *d)
+{
+    return (struct hosted *)((uintptr_t)d - HOSTED_BYTES);
+}
+
+static inline void *hosted_address(const struct hosted *h, uint64_t pfn)
+{
+    return (void *)(uintptr_t)(pfn << h->page_shift);
+}
+
+/* ---- hooks.c ------------------------------------------------------------------------------- */
+
+/* Fill the hooks of h's pool: what this process, C library and kernel have. */
+void hosted_hooks(struct hosted *h, struct deckle_host *host);
+
+/* A line for a block that is still allocated. */
+void hosted_leak(void *ctx, const struct deckle_allocated *block);
+
+/* ---- annotate.c ---------------------------------------------------------------------------- */
+
+/* Sanitizer hooks, NULL where nobody listens; all frames are made known as free. */
+void hosted_annotate(struct hosted *h, struct deckle_host *host);
+
+/* All frames may be touched again by whoever gets their addresses next. */
+void hosted_annotate_end(struct hosted *h);
+
+/* ---- map.c --------------------------------------------------------------------------------- */
+
+/*
+ * Map the frames: bytes at an address that is a multiple of align (a power of two). DECKLE_OK or
+ * DECKLE_EBACKING; h->frames and h->frame_bytes are set.
+ */
+int hosted_map_frames(struct hosted *h, size_t bytes, size_t align, enum deckle_pages pages);
+int hosted_populate(struct hosted *h);
+void hosted_unmap_frames(struct hosted *h);
+
+/* ---- topology.c ---------------------------------------------------------------------------- */
+
+/* The machine, as far as a pool wants to know it. */
+struct topology {
+    uint32_t nr_cpus;                  /* highest possible CPU number + 1 */
+    uint32_t nr_nodes;                 /* highest node number + 1; 1 without NUMA */
+    uint64_t memory_nodes;             /* bit per node that has memory we may use */
+    uint8_t cpu_nodes[DECKLE_MAX_CPUS];
+    uint8_t distances[DECKLE_MAX_NODES * DECKLE_MAX_NODES];
+};
+
+/* DECKLE_OK, or DECKLE_ENOTSUP when nodes are asked for and cannot be had. */
+int hosted_topology(struct topology *t, bool numa);
+
+/* From now on the pages of this memory come from the node; false: refused. */
+bool hosted_bind(void *address, size_t bytes, uint32_t node);
+
+#endif
