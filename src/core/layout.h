@@ -85,7 +85,6 @@ struct dk_pcp_list_head {
                           * the phases of the cells no longer show */
     dk_counter refilled; /* entries pushed by refills */
     dk_counter drained;  /* entries taken by drains */
-    dk_counter misplaced; /* pops that belong to another zone's statistics */
 };
 _Static_assert(sizeof(struct dk_pcp_list_head) <= 64, "a list head is one line");
 
@@ -94,7 +93,7 @@ struct dk_pcp_set {
     /* the zone's counters: this CPU's part */
     dk_aword free_delta;     /* frames, two's complement: not yet folded into zone->free */
     dk_counter refills, refill_frames, drains, drain_frames;
-    dk_counter numa_miss, numa_foreign, numa_interleave, direct_local;
+    dk_counter numa_miss, numa_foreign, numa_interleave;
     dk_a32 current_block[DK_PCP_TYPES][2]; /* block + 1 this CPU owns, by type, for orders 0-3, 4-8 */
     dk_a32 stage;            /* fallback stage that worked last (policy/fallback.h) */
     dk_a32 pages_high;       /* frames that the lists' highs add up to */
@@ -204,7 +203,7 @@ struct dk_zone {
     _Alignas(64) dk_aword free;               /* frames free, without the per-CPU deltas */
     dk_aword free_cma, free_highatomic, free_isolated;
     dk_aword highatomic_frames;               /* frames in HighAtomic blocks */
-    dk_counter claims, steals, splits;
+    dk_counter claims, steals;
 };
 
 /* A zonelist: zone numbers, best first. Zone type and node are in the zone. There are two copies of all
