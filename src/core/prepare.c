@@ -171,7 +171,7 @@ int dk_prepare_free(struct deckle *d, uint64_t pfn, unsigned order, uint32_t own
 {
     if (!dk_pfn_to_fi(d, pfn, fi, zone)) {
         dk_report(d, DECKLE_BAD_FOREIGN, pfn, order, caller);
-        return DECKLE_EBADFREE;
+        return order > d->max_order ? DECKLE_E2BIG : DECKLE_EBADFREE;
     }
     enum deckle_bad fault = free_fault(d, *fi, pfn, order, owner);
     uint8_t s = dk_a8_load_relaxed(&d->state[*fi]);
@@ -179,7 +179,7 @@ int dk_prepare_free(struct deckle *d, uint64_t pfn, unsigned order, uint32_t own
         fault = DECKLE_BAD_DOUBLE_FREE;
     if (fault) {
         dk_report(d, fault, pfn, order, caller);
-        return DECKLE_EBADFREE;
+        return order > d->max_order ? DECKLE_E2BIG : DECKLE_EBADFREE;
     }
     *pcp_type = dk_state_type(s);
     if (d->owners)
