@@ -19,11 +19,11 @@ void trace_warn(const struct trace_facts *f)
     char a[UI_NUMBER], b[UI_NUMBER];
 
     if (f->lost_marks > 0)
-        ui_warn(
-            "%s: the recorder lost %s%s events in %s places; blocks may seem allocated twice or "
-            "never freed",
-            f->source, f->lost_events > 0 ? "" : "an unknown number of ",
-            f->lost_events > 0 ? ui_count(a, f->lost_events) : "", ui_count(b, f->lost_marks));
+        ui_warn("%s: the recorder lost %s events in %s place%s; blocks may seem allocated twice or "
+                "never freed",
+                f->source,
+                f->lost_events > 0 ? ui_count(a, f->lost_events) : "an unknown number of",
+                ui_count(b, f->lost_marks), plural(f->lost_marks));
     if (f->overwritten > 0)
         ui_warn("%s: the ring buffer dropped %s event%s before the first one shown", f->source,
                 ui_count(a, f->overwritten), plural(f->overwritten));

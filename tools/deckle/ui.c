@@ -25,7 +25,7 @@ static bool colour(void)
 
 static void say(const char *kind, const char *code, const char *format, va_list arguments)
 {
-    bool coloured = colour();
+    bool coloured = *kind != '\0' && colour();
 
     fflush(stdout);
     fprintf(stderr, "deckle: %s%s%s", coloured ? code : "", kind, coloured ? "\033[0m" : "");
