@@ -79,6 +79,7 @@ static inline uint64_t dk_rseq_pops(dk_word head)
     return (head & ~DK_RSEQ_STOP) / DK_RSEQ_POP_ONE;
 }
 
+/* pop and push return true if it is done; they do not say why not. The others do. */
 enum dk_rseq_result {
     DK_RSEQ_DONE,
     DK_RSEQ_ABORT, /* interrupted: nothing happened, try again */
@@ -163,18 +164,18 @@ static inline enum dk_rseq_result dk_rseq_pushn(const struct dk_rseq_at *at, con
     return dk_rseq_commit(stack, head + *done);
 }
 
-DK_INLINE enum dk_rseq_result dk_rseq_pop(const struct dk_rseq_at *at, uint32_t *out)
+DK_INLINE bool dk_rseq_pop(const struct dk_rseq_at *at, uint32_t *out)
 {
     struct dk_rseq_stack *own;
     uint32_t done;
-    return dk_rseq_popn(at, out, 1, &done, &own);
+    return dk_rseq_popn(at, out, 1, &done, &own) == DK_RSEQ_DONE;
 }
 
-DK_INLINE enum dk_rseq_result dk_rseq_push(const struct dk_rseq_at *at, uint32_t value)
+DK_INLINE bool dk_rseq_push(const struct dk_rseq_at *at, uint32_t value)
 {
     struct dk_rseq_stack *own;
     uint32_t done;
-    return dk_rseq_pushn(at, &value, 1, &done, &own);
+    return dk_rseq_pushn(at, &value, 1, &done, &own) == DK_RSEQ_DONE;
 }
 
 static inline enum dk_rseq_result dk_rseq_fold(const struct dk_rseq_at *at,

@@ -66,9 +66,7 @@ static bool announce(struct dk_pcp_list_head *lh)
     return true;
 }
 
-/* The end of a push whose phase wrapped or that met a list not plainly live. false: the list is closed
- * and the frame is back in the caller's hands. */
-static DK_NOINLINE bool pushed_oddly(struct dk_pcp_list_head *lh, dk_aword *cell, dk_word filled)
+bool dk_cells_push_ends(struct dk_pcp_list_head *lh, dk_aword *cell, dk_word filled)
 {
     if (!(filled & DK_CELL_PHASE))
         dk_counter_add(&lh->adjust, PHASES);
@@ -87,7 +85,7 @@ static inline bool pushed(struct dk_pcp_list_head *lh, dk_aword *cell, dk_word f
     if (dk_likely(filled & DK_CELL_PHASE) &&
         dk_likely((dk_a32_load_seq(&lh->live) & (DK_LIVE | DK_LIVE_CLEAR)) == DK_LIVE))
         return true;
-    return pushed_oddly(lh, cell, filled);
+    return dk_cells_push_ends(lh, cell, filled);
 }
 
 /* ---- the fast paths -------------------------------------------------------------------------- */

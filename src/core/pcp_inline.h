@@ -63,13 +63,13 @@ DK_INLINE struct dk_rseq_at dk_stack_at(const struct deckle *d, uint32_t zone, u
 DK_INLINE bool dk_stack_pop(const struct deckle *d, uint32_t zone, unsigned list, uint32_t *fi)
 {
     struct dk_rseq_at at = dk_stack_at(d, zone, list);
-    return dk_likely(dk_rseq_pop(&at, fi) == DK_RSEQ_DONE);
+    return dk_likely(dk_rseq_pop(&at, fi));
 }
 
 DK_INLINE bool dk_stack_push(const struct deckle *d, uint32_t zone, unsigned list, uint32_t fi)
 {
     struct dk_rseq_at at = dk_stack_at(d, zone, list);
-    return dk_likely(dk_rseq_push(&at, fi) == DK_RSEQ_DONE);
+    return dk_likely(dk_rseq_push(&at, fi));
 }
 #endif
 

@@ -49,6 +49,9 @@ unsigned dk_cells_pop_bulk(struct deckle *d, uint32_t zone, unsigned list, uint3
                            struct dk_pcp_list_head **lh);
 unsigned dk_cells_push_bulk(struct deckle *d, uint32_t zone, unsigned list, const uint32_t *fis,
                             unsigned n, struct dk_pcp_list_head **lh);
+/* The end of a push whose phase wrapped or that met a list not plainly live. false: the list is closed and
+ * the frame is back in the caller's hands. */
+bool dk_cells_push_ends(struct dk_pcp_list_head *lh, dk_aword *cell, dk_word filled);
 int dk_cells_drain(struct deckle *d, struct dk_zone *zone, uint32_t cpu, uint64_t lists, bool force,
                    uint64_t *moved);
 uint64_t dk_cells_version(const struct dk_pcp_list_head *lh, uint32_t *held);

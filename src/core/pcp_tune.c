@@ -20,14 +20,16 @@
 
 /* ---- the layout of a set --------------------------------------------------------------------- */
 
-/* Large blocks are few: their lists are shorter, but hold 256 blocks below order 7 and 64 of any. */
+/* Large blocks are few: their lists are shorter. With the default of 512 they have room for 256 blocks of
+ * order 4 to 8 and 64 above, and for what a refill brings on top: a list that is just too short for what
+ * comes back would drain and refill in turns. */
 static uint32_t capacity_of(const struct dk_pcp_shape *shape, unsigned order)
 {
     if (shape->kind == DK_PCP_NONE || order > shape->max_order)
         return 0;
     if (order <= 3)
         return shape->capacity;
-    return order <= 6 ? shape->capacity / 2 : shape->capacity / 8;
+    return shape->capacity * 5 / (order <= 8 ? 8 : 32);
 }
 
 size_t dk_pcp_set_bytes(const struct dk_pcp_shape *shape, uint32_t list_off[DK_PCP_LISTS],
