@@ -519,6 +519,10 @@ static void add_chunk(struct bytes *file, char tag, const void *content, size_t 
     free(out);
 }
 
+/* What the END chunk of such a file says. */
+static uint64_t crc_error;
+static unsigned int said_allocs = 1;
+
 /* A file of one EVENTS chunk; returns what reading it says. */
 static const char *read_chunk(const struct bytes *chunk, char *message)
 {
@@ -531,8 +535,8 @@ static const char *read_chunk(const struct bytes *chunk, char *message)
     bytes_add_byte(&file, PACKED_VERSION);
     add_chunk(&file, 'I', "source x\n", 9);
     add_chunk(&file, 'E', chunk->at, chunk->size);
-    snprintf(end, sizeof(end), "crc64 %016llx\nallocs 1\n",
-             (unsigned long long)lzma_crc64(file.at, file.size, 0));
+    snprintf(end, sizeof(end), "crc64 %016llx\nallocs %u\n",
+             (unsigned long long)(lzma_crc64(file.at, file.size, 0) ^ crc_error), said_allocs);
     add_chunk(&file, 'Z', end, strlen(end));
     b.at = (char *)file.at;
     b.size = file.size;
@@ -625,6 +629,21 @@ static void test_ranges(void **state)
     BAD(extra, 1, "holds more than its events");
     BAD(type, TRACE_ALLOC_FAILED, "holds more than its events");
 #undef BAD
+}
+
+static void test_end(void **state)
+{
+    static const struct parts good = {.tick = 1, .events = 1, .kinds = 1, .pfn = 2};
+    char message[TRACE_MESSAGE];
+
+    (void)state;
+    crc_error = 1;
+    assert_non_null(strstr(read_parts(&good, message), "check sum"));
+    crc_error = 0;
+    said_allocs = 2;
+    assert_non_null(strstr(read_parts(&good, message), "counts other events"));
+    said_allocs = 1;
+    assert_string_equal(read_parts(&good, message), "good");
 }
 
 static void test_varints(void **state)
