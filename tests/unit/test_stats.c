@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
+#include <pthread.h>
 #include <cmocka.h>
 
 #include "core/stats.h"
@@ -453,6 +454,80 @@ static void test_arguments(void **state)
     test_pool_free(&m.pool);
 }
 
+/* ---- looking at a pool that works ----------------------------------------------------------- */
+
+struct worker {
+    struct deckle *d;
+    uint64_t seed, steps;
+    bool failed;
+};
+
+static void *work(void *ctx)
+{
+    struct worker *w = ctx;
+    struct live live[64];
+    unsigned nr = 0;
+
+    for (uint64_t i = 0; i < w->steps; i++) {
+        uint32_t order = (uint32_t)test_random_below(&w->seed, 4);
+        int64_t pfn = nr < 64 ? deckle_alloc(w->d, DECKLE_GFP_KERNEL, order) : -1;
+
+        if (pfn >= 0) {
+            live[nr++] = (struct live){(uint64_t)pfn, order};
+        } else {
+            nr--;
+            w->failed |= deckle_free(w->d, live[nr].pfn, live[nr].order) != DECKLE_OK;
+        }
+    }
+    while (nr--)
+        w->failed |= deckle_free(w->d, live[nr].pfn, live[nr].order) != DECKLE_OK;
+    return NULL;
+}
+
+static void count_bytes(void *ctx, const char *text, size_t len)
+{
+    (void)text;
+    *(size_t *)ctx += len;
+}
+
+/* Figures of a pool at work are sane one by one, and exact when it rests. */
+static void test_running_pool(void **state)
+{
+    static struct model m;
+    struct worker workers[2];
+    pthread_t threads[2];
+    uint64_t seed = test_seed();
+
+    (void)state;
+    open_model(&m, DECKLE_FEATURE_CELLS);
+    for (unsigned i = 0; i < 2; i++) {
+        workers[i] = (struct worker){m.pool.d, test_random(&seed), test_effort(100000), false};
+        assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+    }
+    for (uint64_t i = 0; i < test_effort(40); i++) {
+        struct deckle_zone_stat s = {.size = sizeof(s)};
+        size_t bytes = 0;
+
+        assert_int_equal(deckle_get_zone_stat(m.pool.d, 1, &s), DECKLE_OK);
+        /* A share of a CPU that is being folded may be seen twice or not at all. */
+        assert_in_range(s.free, 1, s.managed + 1024);
+        assert_in_range(s.cached, 0, s.managed);
+        assert_int_equal(s.managed, 0x4000);
+        deckle_print_json(m.pool.d, count_bytes, &bytes);
+        deckle_print_pagetypeinfo(m.pool.d, count_bytes, &bytes);
+        deckle_print_zoneinfo(m.pool.d, count_bytes, &bytes);
+        assert_in_range(bytes, 5000, 100000);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_false(workers[i].failed);
+    }
+    if (deckle_validate(m.pool.d, NULL, 0))
+        fail_msg("the pool contradicts itself");
+    check_free_blocks(&m);
+    test_pool_free(&m.pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -460,6 +535,7 @@ int main(void)
         cmocka_unit_test(test_model_no_caches), cmocka_unit_test(test_numa_exhaustion),
         cmocka_unit_test(test_isolated),        cmocka_unit_test(test_mixed_group),
         cmocka_unit_test(test_bad_counts),      cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_running_pool),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
