@@ -2,10 +2,10 @@
 /*
  * What a pool is made of: the layout of its metadata and of the handle that looks at it.
  *
- * Metadata is one area of memory that holds no pointer, only offsets from its start and indexes, so it
- * can be mapped at another address (dk_meta_attach) and, later, by several processes. The handle
- * (struct deckle) is local to one address space: it caches absolute addresses of the arrays, and the
- * host's hooks. deckle_init puts the handle in front of the metadata in the caller's memory.
+ * Metadata is one area of memory that holds no pointer, only offsets from its start and indexes, so
+ * it can be mapped at another address (dk_meta_attach) and, later, by several processes. The handle
+ * (struct deckle) is local to one address space: it caches absolute addresses of the arrays, and
+ * the host's hooks. deckle_init puts the handle in front of the metadata in the caller's memory.
  *
  *   handle | superblock | ranges | sections | spans | zones | zonelists | cpus | caches
  *          | block words W | lines of bits | index | state bytes | [descriptors] [owner tags]
@@ -14,19 +14,19 @@
  *   pfn      what the user says; 64 bits, sparse.
  *   fi       frame index, 32 bits: position of the frame in the per-frame arrays.
  *   block    fi >> 9: pageblock number, position in the per-block arrays.
- * A *section* maps a contiguous stretch of pfns of one zone to frame indexes: fi and pfn differ by a
- * constant and agree modulo 2^max_order, so alignment may be tested on either. It begins and ends with
- * a frame of a range; ranges of a zone that were brought online together are one section where they
- * touch or share a pageblock. No two sections contain the same pfn or share a pageblock, and the groups
- * of 2^(max_order-9) blocks that a section touches are its own (or of what a removal left of the section
- * that it was part of): blocks of them outside are OFFLINE, frames of its first and last block outside it
- * are holes (bits set, state HOLE), and so are gaps inside it, which are smaller than a pageblock.
- * A *span* is a stretch of whole groups of one zone with an index of its own. It is made by the online
- * that needed it and stays with its zone for ever: memory that is removed leaves OFFLINE blocks, which
- * later memory of the same zone uses again.
+ * A *section* maps a contiguous stretch of pfns of one zone to frame indexes: fi and pfn differ by
+ * a constant and agree modulo 2^max_order, so alignment may be tested on either. It begins and ends
+ * with a frame of a range; ranges of a zone that were brought online together are one section where
+ * they touch or share a pageblock. No two sections contain the same pfn or share a pageblock, and
+ * the groups of 2^(max_order-9) blocks that a section touches are its own (or of what a removal
+ * left of the section that it was part of): blocks of them outside are OFFLINE, frames of its first
+ * and last block outside it are holes (bits set, state HOLE), and so are gaps inside it, which are
+ * smaller than a pageblock. A *span* is a stretch of whole groups of one zone with an index of its
+ * own. It is made by the online that needed it and stays with its zone for ever: memory that is
+ * removed leaves OFFLINE blocks, which later memory of the same zone uses again.
  *
- * All-zero metadata means fresh, free, Movable and online, so bringing memory online writes only the
- * edges. Sizes: 1 byte of state a frame, 1/8 byte of bits, 8/512 of W, 21/512 of index.
+ * All-zero metadata means fresh, free, Movable and online, so bringing memory online writes only
+ * the edges. Sizes: 1 byte of state a frame, 1/8 byte of bits, 8/512 of W, 21/512 of index.
  */
 #ifndef DK_CORE_LAYOUT_H
 #define DK_CORE_LAYOUT_H
@@ -65,9 +65,9 @@ static inline unsigned dk_pcp_list(unsigned order, unsigned type)
 }
 
 /*
- * One cache list: a stack of frame indexes, or cells that are used like one. The slots follow the head. It
- * is one line, so that lists of different orders do not share one; another CPU writes it only to drain.
- * Protocols: pcp_rseq.c, pcp_cells.c; sizes: pcp_tune.c.
+ * One cache list: a stack of frame indexes, or cells that are used like one. The slots follow the
+ * head. It is one line, so that lists of different orders do not share one; another CPU writes it
+ * only to drain. Protocols: pcp_rseq.c, pcp_cells.c; sizes: pcp_tune.c.
  */
 struct dk_pcp_list_head {
     dk_aword head;       /* stacks: index, STOP, pops (base/rseq.h); cells: where the top should be */
@@ -115,8 +115,9 @@ struct dk_pcp_set {
 
 /* ---- tables in the metadata ---------------------------------------------------------------- */
 
-/* A pfn that set-up writes and anybody reads: in words, so that no machine needs wider atomics. Halves
- * may be read from different values; who cannot bear that has a version to compare (sections). */
+/* A pfn that set-up writes and anybody reads: in words, so that no machine needs wider atomics.
+ * Halves may be read from different values; who cannot bear that has a version to compare
+ * (sections). */
 struct dk_pfn {
     dk_aword word[64 / DK_WORD_BITS];
 };
@@ -138,8 +139,8 @@ static inline void dk_pfn_store(struct dk_pfn *p, uint64_t pfn)
 #endif
 }
 
-/* An added range, kept as the user said it (after division at zone limits); sorted by pfn. Only set-up
- * reads and writes ranges and reservations. */
+/* An added range, kept as the user said it (after division at zone limits); sorted by pfn. Only
+ * set-up reads and writes ranges and reservations. */
 struct dk_range {
     uint64_t pfn, nr;
     uint32_t zone;    /* zone number */
@@ -153,8 +154,8 @@ struct dk_reservation {
     uint64_t pfn, nr;
 };
 
-/* A slot of the section table (section.c). Its fields change only while `version` is odd; an odd version
- * that stands still is a slot without section. */
+/* A slot of the section table (section.c). Its fields change only while `version` is odd; an odd
+ * version that stands still is a slot without section. */
 struct dk_section {
     dk_a32 version;
     dk_a32 first_fi;
@@ -206,8 +207,8 @@ struct dk_zone {
     dk_counter claims, steals;
 };
 
-/* A zonelist: zone numbers, best first. Zone type and node are in the zone. There are two copies of all
- * lists; bit 0 of the superblock's zonelist_epoch says which is current (zonelist.h). */
+/* A zonelist: zone numbers, best first. Zone type and node are in the zone. There are two copies of
+ * all lists; bit 0 of the superblock's zonelist_epoch says which is current (zonelist.h). */
 struct dk_zonelist {
     dk_a32 nr;
     dk_a32 zone[DECKLE_MAX_ZONES];
@@ -241,6 +242,8 @@ struct dk_superblock {
     uint64_t next_index_word; /* index words from here on belong to no span */
     uint32_t watermark_scale_factor;
     uint32_t no_watermarks;
+    uint32_t boost_factor;    /* watermark_boost_factor, of 10000. 0 = off, as long as the pool has no
+                               * background reclaim: only that ends a boost */
     uint64_t min_free_kbytes; /* as configured, 0 = formula */
     uint64_t dma_limit_pfn, dma32_limit_pfn;
     uint64_t index_capacity;  /* words */
@@ -263,8 +266,8 @@ struct dk_superblock {
 struct deckle {
     /* What one allocation and one free read. */
     dk_a8 *state;             /* state byte of frame fi */
-    /* The largest section of the first online: first pfn, frames, first fi, zone. All but main_nr are
-     * written before main_nr is first set and never again. */
+    /* The largest section of the first online: first pfn, frames, first fi, zone. All but main_nr
+     * are written before main_nr is first set and never again. */
     uint64_t main_pfn;
     dk_aword main_nr;
     uint32_t main_fi;
@@ -312,8 +315,8 @@ struct deckle {
 /* ---- the state byte ------------------------------------------------------------------------
  * 0: the frame heads no allocated block (it is free, in a cache, or a tail).
  * Else the head of a block: order + 1 in bits 0-4, cache type in bits 5-6, compound in bit 7.
- * Two values lie outside: reserved frames and holes. Two more belong to free frames, tails as well, while
- * the run-time switches are or were on: what the frame holds is known (prepare.c).
+ * Two values lie outside: reserved frames and holes. Two more belong to free frames, tails as well,
+ * while the run-time switches are or were on: what the frame holds is known (prepare.c).
  */
 #define DK_STATE_ORDER    0x1fu
 #define DK_STATE_TYPE     0x60u
@@ -370,8 +373,8 @@ static inline struct dk_pcp_set *dk_stat_set(const struct deckle *d, uint32_t zo
     return dk_set(d, zone, cpu < d->nr_cpus ? cpu : cpu % d->nr_cpus);
 }
 
-/* section.c: pfn -> fi and back; false / DK_NONE when the pool has no such frame. Gaps inside a section
- * are found: their state byte says HOLE. */
+/* section.c: pfn -> fi and back; false / DK_NONE when the pool has no such frame. Gaps inside a
+ * section are found: their state byte says HOLE. */
 bool dk_pfn_to_fi_slow(const struct deckle *d, uint64_t pfn, uint32_t *fi, uint32_t *zone);
 bool dk_fi_to_pfn_slow(const struct deckle *d, uint32_t fi, uint64_t *pfn);
 uint32_t dk_zone_of_block(const struct deckle *d, uint32_t block);

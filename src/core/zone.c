@@ -400,11 +400,11 @@ static unsigned take_from_type(struct dk_call *c, struct use use, bool owned, ui
     return 0;
 }
 
-static void boost(struct dk_zone *zone)
+static void boost(const struct deckle *d, struct dk_zone *zone)
 {
     uint64_t next = dk_load_relaxed(&zone->boost);
     if (dk_watermark_boost(&next, dk_load_relaxed(&zone->high), dk_load_relaxed(&zone->managed),
-                           DK_BLOCK_FRAMES, DK_BOOST_FACTOR_DEFAULT))
+                           DK_BLOCK_FRAMES, d->sb->boost_factor))
         dk_store_relaxed(&zone->boost, (dk_word)next);
 }
 
@@ -449,7 +449,7 @@ static unsigned take_by_claim(struct dk_call *c, uint32_t *fis, unsigned want)
         if (n) {
             dk_counter_add(&c->zone->claims, 1);
             if (!pick.whole)
-                boost(c->zone);
+                boost(c->d, c->zone);
             return n;
         }
         from = pick.order;
