@@ -70,18 +70,18 @@ static inline unsigned dk_pcp_list(unsigned order, unsigned type)
  * only to drain. Protocols: pcp_rseq.c, pcp_cells.c; sizes: pcp_tune.c.
  */
 struct dk_pcp_list_head {
-    dk_aword head;       /* stacks: index, STOP, pops (base/rseq.h); cells: where the top should be */
+    dk_aword head;       /* stacks: index, STOP, pops (base/rseq.h); cells: where the top is */
 #if DK_WORD_BITS == 32
     uint32_t pad0;
 #endif
-    dk_a32 high;         /* bits 0-15: entries at which a push goes to the slow path, 0 = holds nothing;
+    dk_a32 high;         /* bits 0-15: entries at which a push goes slow, 0 = holds nothing;
                           * bits 16-31: times the list was closed */
     dk_a32 high_base;    /* entries: the size this list starts from and shrinks to */
     dk_a32 alloc_factor; /* consecutive refills, see policy/pcp_size.h */
     dk_a32 free_count;   /* frames freed since the last allocation */
     dk_a32 live;         /* cells: may the list hold something, and a version */
     dk_a32 seen;         /* what the list looked like when sizes were last compared */
-    dk_counter adjust;   /* stacks: pops that were drains or un-stops, not allocations; cells: pushes that
+    dk_counter adjust;   /* stacks: pops that were drains or un-stops; cells: pushes that
                           * the phases of the cells no longer show */
     dk_counter refilled; /* entries pushed by refills */
     dk_counter drained;  /* entries taken by drains */
@@ -94,7 +94,7 @@ struct dk_pcp_set {
     dk_aword free_delta;     /* frames, two's complement: not yet folded into zone->free */
     dk_counter refills, refill_frames, drains, drain_frames;
     dk_counter numa_miss, numa_foreign, numa_interleave;
-    dk_a32 current_block[DK_PCP_TYPES][2]; /* block + 1 this CPU owns, by type, for orders 0-3, 4-8 */
+    dk_a32 current_block[DK_PCP_TYPES][2]; /* block + 1 it owns, by type, for orders 0-3, 4-8 */
     dk_a32 stage;            /* fallback stage that worked last (policy/fallback.h) */
     dk_a32 pages_high;       /* frames that the lists' highs add up to */
     dk_a32 pcp_mode;         /* enum dk_pcp_mode: how pressed the zone was when last asked */
@@ -191,8 +191,8 @@ struct dk_zone {
     uint32_t type;       /* enum deckle_zone_type */
     dk_a32 first_span;   /* span number + 1; 0 = never had memory */
     uint32_t number;
-    struct dk_pfn start_pfn, end_pfn;         /* first frame, and the one after the last; 0, 0 = none */
-    dk_aword present, managed, reserved, cma; /* frames; written by set-up only; present 0 = unpopulated */
+    struct dk_pfn start_pfn, end_pfn;         /* first, and the one after the last; 0, 0 = none */
+    dk_aword present, managed, reserved, cma; /* frames; set-up writes; present 0 = unpopulated */
     dk_aword min, low, high, promo;           /* frames */
     dk_aword boost;
     dk_aword lowmem_reserve[DECKLE_NR_ZONE_TYPES];
@@ -200,7 +200,7 @@ struct dk_zone {
     dk_aword stat_threshold;                  /* |free_delta| folded above it */
     dk_aword drift_mark;                      /* below it sum the deltas; 0 = never */
     dk_a32 batch, high_min, high_max;         /* frames; policy/pcp_size.h */
-    dk_a32 stopped;                           /* isolations that keep the caches of the zone closed */
+    dk_a32 stopped;                           /* reasons that keep the caches of the zone closed */
     _Alignas(64) dk_aword free;               /* frames free, without the per-CPU deltas */
     dk_aword free_cma, free_highatomic, free_isolated;
     dk_aword highatomic_frames;               /* frames in HighAtomic blocks */
@@ -242,8 +242,8 @@ struct dk_superblock {
     uint64_t next_index_word; /* index words from here on belong to no span */
     uint32_t watermark_scale_factor;
     uint32_t no_watermarks;
-    uint32_t boost_factor;    /* watermark_boost_factor, of 10000. 0 = off, as long as the pool has no
-                               * background reclaim: only that ends a boost */
+    uint32_t boost_factor;    /* watermark_boost_factor, of 10000. 0 = off, as long as the pool
+                               * has no background reclaim: only that ends a boost */
     uint64_t min_free_kbytes; /* as configured, 0 = formula */
     uint64_t dma_limit_pfn, dma32_limit_pfn;
     uint64_t index_capacity;  /* words */
@@ -258,7 +258,7 @@ struct dk_superblock {
     /* scratch of dk_zonelists_rebuild, too large for the stack */
     struct dk_node_view node_view[DECKLE_MAX_NODES];
     uint32_t node_load[DECKLE_MAX_NODES];
-    dk_a32 grouping_off;      /* too small to group by mobility (policy/fallback.h); set with the marks */
+    dk_a32 grouping_off;      /* too small to group by mobility (policy/fallback.h) */
 };
 
 /* ---- the handle ---------------------------------------------------------------------------- */
@@ -272,15 +272,15 @@ struct deckle {
     dk_aword main_nr;
     uint32_t main_fi;
     uint32_t main_zone;
-    unsigned char *pcp;       /* cache set of (zone, cpu): pcp + (zone * nr_cpus + cpu) * set_bytes */
+    unsigned char *pcp;       /* set of (zone, cpu): pcp + (zone * nr_cpus + cpu) * set_bytes */
     uint32_t set_bytes;
     uint32_t nr_cpus;
     int64_t rseq_offset;
     dk_a32 slow;              /* DK_SLOW_…: anything here sends requests past the fast path */
     uint32_t kind;            /* enum dk_pcp_kind */
     uint32_t max_order;
-    dk_a32 fast_zone[DECKLE_NR_ZONE_TYPES];   /* preferred zone by highest zone type on a one-node pool,
-                                               * or DK_NONE */
+    dk_a32 fast_zone[DECKLE_NR_ZONE_TYPES];   /* preferred zone by highest zone type on a pool of
+                                               * one node, or DK_NONE */
     uint32_t list_off[DK_PCP_LISTS];          /* bytes from the set to the list's head */
     uint32_t slot_cap[DK_PCP_LISTS];          /* entries */
     /* The rest. */

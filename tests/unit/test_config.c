@@ -318,7 +318,7 @@ static void a_host_of_another_size_is_refused(void **state)
     assert_int_equal(deckle_init(g.memory, g.size, &cfg, &host, &d), DECKLE_EINVAL);
     host.size = sizeof(host) + 8;
     assert_int_equal(deckle_init(g.memory, g.size, &cfg, &host, &d), DECKLE_EINVAL);
-    host.size = offsetof(struct deckle_host, map); /* an older program, which knew the cpu hook only */
+    host.size = offsetof(struct deckle_host, map); /* an older program */
     assert_int_equal(deckle_init(g.memory, g.size, &cfg, &host, &d), DECKLE_OK);
     guarded_close(&g);
 }

@@ -149,7 +149,7 @@ static void marks_follow_the_memory(void **state)
     assert_true(small > 0 && dk_pfn_load(&z->start_pfn) == r[0].pfn);
     assert_int_equal(deckle_add_range(g.d, &r[1]), DECKLE_OK);
     assert_int_equal(deckle_online(g.d), DECKLE_OK);
-    assert_in_range(word(&z->min), small * 19 / 10, small * 21 / 10); /* as the root of the memory */
+    assert_in_range(word(&z->min), small * 19 / 10, small * 21 / 10); /* as its root */
     assert_true(dk_pfn_load(&z->end_pfn) == r[1].pfn + r[1].nr);
     assert_int_equal(deckle_remove_range(g.d, r[0].pfn, r[0].nr), DECKLE_OK);
     assert_true(dk_pfn_load(&z->start_pfn) == r[1].pfn);
