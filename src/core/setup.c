@@ -126,7 +126,7 @@ static void point_at_arrays(struct deckle *d, struct dk_superblock *sb)
 int dk_handle_attach(struct deckle *d, struct dk_superblock *sb, uint64_t bytes,
                      const struct deckle_host *host)
 {
-    if ((uintptr_t)sb % DK_LINE_BYTES || (uintptr_t)d % sizeof(uint64_t))
+    if ((uintptr_t)sb % DK_LINE_BYTES || (uintptr_t)d % _Alignof(struct deckle))
         return DECKLE_EINVAL;
     int error = check_superblock(sb, bytes);
     if (error)

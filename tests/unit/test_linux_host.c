@@ -32,6 +32,17 @@
 
 #include "testing.h"
 
+#if defined(__has_feature) /* clang says it this way */
+#if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#if __has_feature(thread_sanitizer) && !defined(__SANITIZE_THREAD__)
+#define __SANITIZE_THREAD__ 1
+#endif
+#endif
+
+#define WIDE (sizeof(void *) >= 8) /* addresses for many GiB */
+
 static struct deckle *make(struct deckle_create_options o)
 {
     struct deckle *d = NULL;
@@ -96,7 +107,7 @@ static void h021_addresses_have_the_alignment_of_blocks(void **state)
     (void)state;
 
     for (unsigned i = 0; i < 4; i++) {
-        for (unsigned shift = 12; shift <= 16; shift += 2) {
+        for (unsigned shift = 12; shift <= (WIDE ? 16 : 12); shift += 2) {
             struct deckle *d = make((struct deckle_create_options){
                 .frames = 40000, .max_order = max_orders[i], .page_shift = shift,
                 .min_free_kbytes = UINT64_MAX, .flags = DECKLE_CREATE_RESERVE});
@@ -156,6 +167,8 @@ static void sizes_are_rounded_up(void **state)
 
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct deckle_stat s = {.size = sizeof(s)};
+        if (cases[i].shift > 16 && !WIDE)
+            continue;
         struct deckle *d = make((struct deckle_create_options){.bytes = cases[i].bytes,
                                                                .page_shift = cases[i].shift});
         assert_int_equal(deckle_get_stat(d, &s), DECKLE_OK);
@@ -233,7 +246,7 @@ static size_t mapped_bytes(void)
 static void h045_no_memory_is_an_ordinary_error(void **state)
 {
     struct rlimit old, small;
-    struct deckle_create_options o = {.size = sizeof(o), .bytes = UINT64_C(1) << 30};
+    struct deckle_create_options o = {.size = sizeof(o), .bytes = WIDE ? 1 << 30 : 1 << 28};
     const char *reason = NULL;
     struct deckle *d = NULL;
     (void)state;
@@ -574,7 +587,7 @@ static void memory_is_mapped_at_its_first_use(void **state)
 #endif
     size_t before = resident_bytes();
     struct deckle *d = make((struct deckle_create_options){
-        .bytes = sizeof(void *) == 8 ? UINT64_C(64) << 30 : 256 << 20});
+        .bytes = WIDE ? UINT64_C(64) << 30 : 256 << 20});
     (void)state;
 
     assert_true(resident_bytes() < before + (4 << 20));
@@ -600,7 +613,9 @@ static void kinds_of_pages(void **state)
         struct deckle *d = NULL;
         int error = deckle_create(&o, &d);
 
-        if (error == DECKLE_EBACKING && pages[i] >= DECKLE_PAGES_2M) {
+        /* 1 GiB is too much for the addresses of 32 bits */
+        bool no_room = error == DECKLE_E2BIG && !WIDE;
+        if ((error == DECKLE_EBACKING || no_room) && pages[i] >= DECKLE_PAGES_2M) {
             assert_non_null(reason);
             printf("no hugetlb pages of %s here: not shown\n",
                    pages[i] == DECKLE_PAGES_2M ? "2 MiB" : "1 GiB");
@@ -657,7 +672,7 @@ static void h119_large_ranges_and_alignments(void **state)
     uint64_t seen = 0, bytes;
     (void)state;
 
-    if (sizeof(void *) < 8)
+    if (!WIDE)
         skip();
     d = make((struct deckle_create_options){.bytes = UINT64_C(24) << 30, .max_order = 18,
                                             .flags = DECKLE_CREATE_RESERVE,
