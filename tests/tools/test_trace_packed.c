@@ -23,6 +23,7 @@
 
 #include "packed.h"
 #include "packed_bytes.h"
+#include "packed_model.h"
 #include "testing.h"
 #include "trace.h"
 #include "trace_describe.h"
@@ -631,6 +632,71 @@ static void test_ranges(void **state)
 #undef BAD
 }
 
+/* One alloc, then frees and allocs, each given by its one symbol; all on CPU 0 with order 0. */
+static const char *read_symbols(const char *kinds, const uint8_t *symbols, char *message)
+{
+    struct bytes c = {0}, columns[NR_COLUMNS];
+    size_t nr = strlen(kinds);
+
+    memset(columns, 0, sizeof(columns));
+    for (size_t i = 0; i < nr; i++) {
+        bytes_add_byte(&columns[COLUMN_KIND], kinds[i] == 'f');
+        bytes_add_byte(&columns[COLUMN_TIME], 0);
+        bytes_add_byte(&columns[kinds[i] == 'f' ? COLUMN_FREED : COLUMN_GUESSED], symbols[i]);
+    }
+    bytes_add_byte(&columns[COLUMN_ALLOC_PFN], 8); /* of the first, guessed = 0 */
+    bytes_add_varint(&c, 1);
+    bytes_add_varint(&c, nr);
+    bytes_add_varint(&c, 2);
+    bytes_add(&c, "\0\0\0\0\0\0\0\0", 8); /* kind 0: an alloc */
+    bytes_add(&c, "\2\0\0\0\0\0\0\0", 8); /* kind 1: a free */
+    for (unsigned int i = 0; i < NR_COLUMNS; i++)
+        bytes_add_varint(&c, columns[i].size);
+    for (unsigned int i = 0; i < NR_COLUMNS; i++) {
+        bytes_add(&c, columns[i].at, columns[i].size);
+        bytes_free(&columns[i]);
+    }
+    read_chunk(&c, message);
+    bytes_free(&c);
+    return message;
+}
+
+/* A free may name an allocation only while its block is live; a guess is 0 or 1. */
+static void test_names(void **state)
+{
+    static const uint8_t once[] = {0, 1}, twice[] = {0, 1, 2}, next[] = {0, 3}, again[] = {0, 1, 1},
+                         two[] = {0, 1, 2};
+    char message[TRACE_MESSAGE];
+
+    (void)state;
+    /* Good but for what END counts: one alloc and no frees. */
+    assert_non_null(strstr(read_symbols("af", once, message), "counts other events"));
+    assert_non_null(strstr(read_symbols("afa", again, message), "counts other events"));
+    assert_non_null(strstr(read_symbols("aff", twice, message), "event 3 is out of range"));
+    assert_non_null(strstr(read_symbols("af", next, message), "event 2 is out of range"));
+    assert_non_null(strstr(read_symbols("afa", two, message), "event 3 is out of range"));
+}
+
+/* Blocks allocated longer ago than the window are freed by their pfn. */
+static void test_window(void **state)
+{
+    size_t allocs = PACKED_WINDOW + 5, nr = allocs + 10;
+    struct trace_event *events = calloc(nr, sizeof(*events));
+    struct blob b;
+
+    (void)state;
+    assert_non_null(events);
+    for (size_t i = 0; i < nr; i++) {
+        events[i].type = i < allocs ? TRACE_ALLOC : TRACE_FREE;
+        events[i].pfn = i % allocs;
+        events[i].events = events[i].frames = 1;
+    }
+    b = pack(events, nr, 0);
+    check_same(&b, events, nr);
+    free(events);
+    free(b.at);
+}
+
 static void test_end(void **state)
 {
     static const struct parts good = {.tick = 1, .events = 1, .kinds = 1, .pfn = 2};
@@ -688,6 +754,8 @@ int main(void)
         cmocka_unit_test(test_repack),       cmocka_unit_test(test_cut),
         cmocka_unit_test(test_damage),       cmocka_unit_test(test_messages),
         cmocka_unit_test(test_memory_limit), cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_end),          cmocka_unit_test(test_names),
+        cmocka_unit_test(test_window),
     };
 
     return cmocka_run_group_tests_name("trace_packed", tests, NULL, NULL);
