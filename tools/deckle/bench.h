@@ -39,25 +39,30 @@
 
 struct bench {
     bool quick;
-    unsigned runs;   /* repetitions of each row */
-    double target;   /* ticks that one measurement should last */
-    double ghz;      /* ticks per nanosecond */
-    double overhead; /* ticks of an empty interval */
-    double floor;    /* ticks of a pair of floor on one CPU, from the gate */
+    unsigned runs;        /* repetitions of each row */
+    double target;        /* ticks that one measurement should last */
+    uint64_t deadline_ns; /* of CLOCK_MONOTONIC; 0 = none */
+    double ghz;           /* ticks per nanosecond */
+    double overhead;      /* ticks of an empty interval */
+    double floor;         /* ticks of a pair of floor on one CPU, from the gate */
     unsigned cpus[BENCH_MAX_CPUS];
     unsigned nr_cpus;
     struct bench_crew *crew;
     uint64_t **pfns; /* per CPU: room for most_blocks + 1 */
     cJSON *tables;   /* finished ones */
     struct ui_progress *progress;
-    FILE *out;  /* of text */
-    bool gated; /* the table being measured counts only past the gate */
-    int status; /* exit status so far */
+    FILE *out;        /* of text */
+    bool shared_cpus; /* the CPUs did not run at full speed together when last tried */
+    bool gated;       /* the table being measured counts only past the gate */
+    int status;       /* exit status so far */
 };
 
 /* Two threads and more share the machine with what moves lines between CPUs: measured, and said
  * below the table. Nothing with one CPU. */
 void bench_note_hop(const struct bench *bench, struct bench_table *table);
+
+/* --quick promises a time that a busy machine does not permit: from some point on do the least. */
+bool bench_hurries(const struct bench *bench);
 
 /* What of the table is done. */
 void bench_progress(const struct bench *bench, unsigned done, unsigned total);
@@ -178,7 +183,7 @@ int bench_run_shape(const struct bench *bench, const struct bench_lane *lane,
 
 /* Measure all lanes of the row, in turn within each repetition. A lane that fails is left out with
  * a note below its table. */
-void bench_measure_row(const struct bench *bench, const struct bench_row *row);
+void bench_measure_row(struct bench *bench, const struct bench_row *row);
 
 /* A row for the shape, with all lanes of the set; their first value goes to the row `row` of table.
  */

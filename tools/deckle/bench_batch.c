@@ -45,8 +45,8 @@ static struct batch_half make_half(const char *what, uint32_t order, unsigned la
     return half;
 }
 
-static void measure_n(const struct bench *bench, const struct bench_set *set, uint32_t order,
-                      size_t n, struct batch_half halves[2])
+static void measure_n(struct bench *bench, const struct bench_set *set, uint32_t order, size_t n,
+                      struct batch_half halves[2])
 {
     struct bench_shape shape = {.kind = BENCH_BATCH,
                                 .threads = 1,

@@ -42,7 +42,7 @@ static unsigned add_row(const struct bulk_table *t, unsigned bulk)
     return row;
 }
 
-static void measure_size(const struct bench *bench, const struct bench_set *set, unsigned bulk,
+static void measure_size(struct bench *bench, const struct bench_set *set, unsigned bulk,
                          const struct bulk_table t[3])
 {
     struct bench_shape shape = {.kind = BENCH_BULK,

@@ -174,8 +174,8 @@ static void set_gains(struct fault_table *t, enum bench_backing backing, bool se
 }
 
 /* One row by threads, and with several tasks one by processes. */
-static int measure_tasks(const struct bench *bench, struct fault_table *t,
-                         enum bench_backing backing, unsigned tasks)
+static int measure_tasks(struct bench *bench, struct fault_table *t, enum bench_backing backing,
+                         unsigned tasks)
 {
     struct bench_set set;
     struct bench_row row;
@@ -236,7 +236,7 @@ static bool memory_suffices(struct bench_table *table, unsigned tasks)
     return false;
 }
 
-static int measure_backing(const struct bench *bench, struct fault_table *t, unsigned index)
+static int measure_backing(struct bench *bench, struct fault_table *t, unsigned index)
 {
     int status = UI_OK;
 

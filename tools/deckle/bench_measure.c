@@ -19,12 +19,15 @@
 
 #include "bench_clock.h"
 
+#define ATTEMPTS       3u /* at a row of pairs that was disturbed */
+#define HURRY_RUNS     2u
 #define GATE_RATIO     1.4
 #define COMPANY_RATIO  1.3
 #define WAKE_NS        10e6
 #define WAKE_ATTEMPTS  50u
 #define WAKE_QUICK     15u
 #define START_ATTEMPTS 10u
+#define START_HURRY    3u
 #define COMPANY_BLOCKS 1024u
 #define WARM_BLOCKS    4096u /* rounds that are longer are warm after the calibration */
 
@@ -163,11 +166,13 @@ int bench_run_shape(const struct bench *bench, const struct bench_lane *lane,
     struct shape_run run = {
         .bench = bench, .lane = lane, .shape = shape, .loops = loops, .threads = threads};
     unsigned attempts = 0;
+    bool together;
 
     do {
         atomic_init(&run.finished, 0);
         bench_crew_run(bench->crew, shape->threads, shape_work, &run);
-    } while (!started_together(&run) && ++attempts < START_ATTEMPTS);
+        together = started_together(&run);
+    } while (!together && ++attempts < (bench_hurries(bench) ? START_HURRY : START_ATTEMPTS));
     *ticks = 0;
     for (unsigned i = 0; i < BENCH_MAX_VALUES; i++)
         values[i] = 0;
@@ -178,7 +183,7 @@ int bench_run_shape(const struct bench *bench, const struct bench_lane *lane,
         *ticks = fmax(*ticks, (double)threads[i].ticks);
     }
     for (unsigned i = 0; i < BENCH_MAX_VALUES; i++)
-        values[i] /= shape->threads;
+        values[i] = together ? values[i] / shape->threads : NAN;
     return 0;
 }
 
@@ -302,7 +307,7 @@ static bool was_disturbed(const struct bench *bench, const struct bench_row *row
 
 /* CPUs that have just been idle: keep all of them busy until the loop runs on each as fast as it
  * does on one, for at most half a second (0.15 s with --quick). */
-static void wake_cpus(const struct bench *bench, unsigned threads)
+static void wake_cpus(struct bench *bench, unsigned threads)
 {
     static const struct bench_lane lane = {.name = "floor", .ops = &bench_floor_ops};
     struct bench_shape shape = {.kind = BENCH_PAIRS, .threads = threads, .nr = 1};
@@ -310,14 +315,36 @@ static void wake_cpus(const struct bench *bench, unsigned threads)
     double values[BENCH_MAX_VALUES], ticks;
     unsigned attempts = bench->quick ? WAKE_QUICK : WAKE_ATTEMPTS;
 
+    if (bench->shared_cpus || bench_hurries(bench)) /* it was in vain before; there is no time */
+        attempts = 1;
+    bench->shared_cpus = true;
     for (unsigned attempt = 0; attempt < attempts && !ui_interrupted(); attempt++) {
         bench_run_shape(bench, &lane, &shape, loops, values, &ticks);
-        if (values[0] <= COMPANY_RATIO * bench->floor)
+        if (values[0] <= COMPANY_RATIO * bench->floor) {
+            bench->shared_cpus = false;
             break;
+        }
     }
 }
 
-void bench_measure_row(const struct bench *bench, const struct bench_row *row)
+/* Samples whose threads did not run together do not count; a lane may be left without any. */
+static void note_missing(const struct bench_row *row, const struct lane_state states[])
+{
+    for (unsigned i = 0; i < row->nr; i++) {
+        const struct bench_target *target = &row->lanes[i].targets[0];
+
+        if (states[i].failed || target->table == NULL ||
+            !isnan(bench_table_min(target->table, target->row, target->column)))
+            continue;
+        bench_table_note(
+            target->table,
+            "%s, order %u, %zu blocks, %u threads: not measured: the threads never ran "
+            "together",
+            row->lanes[i].lane->name, row->shape.order, row->shape.nr, row->shape.threads);
+    }
+}
+
+void bench_measure_row(struct bench *bench, const struct bench_row *row)
 {
     struct lane_state states[BENCH_MAX_LANES];
 
@@ -326,10 +353,15 @@ void bench_measure_row(const struct bench *bench, const struct bench_row *row)
         wake_cpus(bench, row->shape.threads);
     for (unsigned i = 0; i < row->nr && !ui_interrupted(); i++)
         calibrate(bench, row, i, &states[i]);
-    for (unsigned attempt = 0; attempt < 3; attempt++) {
-        for (unsigned run = 0; run < bench->runs && !ui_interrupted(); run++)
+    for (unsigned attempt = 0; attempt < ATTEMPTS; attempt++) {
+        for (unsigned run = 0; run < bench->runs && !ui_interrupted(); run++) {
+            if (run >= HURRY_RUNS && bench_hurries(bench))
+                break;
             repeat(bench, row, states);
-        if (!was_disturbed(bench, row) || ui_interrupted())
+        }
+        if (!was_disturbed(bench, row) || ui_interrupted() || bench_hurries(bench))
             break;
     }
+    if (!ui_interrupted())
+        note_missing(row, states);
 }

@@ -69,8 +69,7 @@ static void set_scaling(const struct pair_table *t, unsigned row, enum bench_lan
                            2 * bench_ratio(one, bench_table_min(t->table, row, cycles)));
 }
 
-static void measure(const struct bench *bench, const struct bench_set *set,
-                    const struct pair_table *t)
+static void measure(struct bench *bench, const struct bench_set *set, const struct pair_table *t)
 {
     unsigned most_threads = bench->nr_cpus > 1 ? 2 : 1, done = 0;
 

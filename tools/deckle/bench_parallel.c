@@ -50,7 +50,7 @@ static unsigned next_cpus(unsigned cpus, unsigned all)
     return cpus < all && next > all ? all : next;
 }
 
-static void measure_order(const struct bench *bench, const struct bench_set *set,
+static void measure_order(struct bench *bench, const struct bench_set *set,
                           const struct parallel_table *t, uint32_t order)
 {
     double one = 0;

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /* deckle bench: measures the allocator; see bench.h for the parts and docs/performance.md for the
  * method. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "bench.h"
 
 #include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "bench_clock.h"
 #include "json_out.h"
 
 #define SCHEMA_VERSION 1u
+#define QUICK_NS       UINT64_C(10000000000)
 #define MOST_BLOCKS    131072u /* of any shape */
 
 static const struct bench_table_def tables[] = {
@@ -109,6 +114,19 @@ static int parse_arguments(int argc, char **argv, struct bench_arguments *argume
 
 /* ---- what tables call ------------------------------------------------------------------------ */
 
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+bool bench_hurries(const struct bench *bench)
+{
+    return bench->deadline_ns != 0 && now_ns() > bench->deadline_ns;
+}
+
 void bench_progress(const struct bench *bench, unsigned done, unsigned total)
 {
     ui_progress_show(bench->progress, done, total);
@@ -125,6 +143,10 @@ void bench_note_hop(const struct bench *bench, struct bench_table *table)
     }
     if (ui_interrupted())
         return;
+    if (bench->shared_cpus)
+        bench_table_note(table,
+                         "the CPUs are shared with others or with each other: floor is slower "
+                         "on all of them at once than on one");
     ticks = bench_crew_hop(bench->crew);
     bench_table_note(table, "a cache line takes %.0f cycles (%.0f ns) from CPU %u to CPU %u", ticks,
                      ticks / bench->ghz, bench->cpus[0], bench->cpus[1]);
@@ -150,10 +172,11 @@ int bench_publish(struct bench *bench, struct bench_table *table)
 
 static void set_effort(struct bench *bench, const struct bench_arguments *arguments)
 {
-    double milliseconds = arguments->quick ? 0.4 : 2;
+    double milliseconds = arguments->quick ? 0.4 : 1;
 
     bench->quick = arguments->quick;
-    bench->runs = arguments->quick ? 5 : 15;
+    bench->runs = arguments->quick ? 5 : 11;
+    bench->deadline_ns = arguments->quick ? now_ns() + QUICK_NS : 0;
     if (arguments->runs > 0)
         bench->runs = (unsigned)arguments->runs;
     bench->ghz = bench_clock_calibrate(arguments->quick ? 20 : 100);
