@@ -57,10 +57,10 @@ struct dk_rseq_stack {
 #define DK_RSEQ_FOLD    ((dk_word)1 << 62) /* what a fold takes out: 2^46 pops */
 #define DK_RSEQ_SLOTS   64u                /* bytes from the header to the first slot */
 
-/* Where a sequence works: everything that does not depend on the CPU. nr_cpus and stride are read inside
- * the sequence, which saves registers. */
+/* Where a sequence works: everything that does not depend on the CPU. All but base are read inside the
+ * sequence, which saves registers: so the fast paths need no stack. */
 struct dk_rseq_at {
-    int64_t rseq_offset;     /* struct rseq of the thread, from the thread pointer */
+    const int64_t *rseq_offset; /* struct rseq of the thread, from the thread pointer */
     const uint32_t *nr_cpus; /* CPU numbers at or above fail */
     const uint32_t *stride;  /* bytes from one CPU's stack to the next; all stacks lie within 4 GiB */
     unsigned char *base;     /* header of CPU 0's stack */

@@ -58,7 +58,7 @@ DK_INLINE uint32_t dk_rseq_cpu_id(int64_t rseq_offset)
     ".previous\n\t"
 
 #define DK_RSEQ_AT(at)                                                                             \
-    [rseq] "r"((at)->rseq_offset), [cpus] "m"(*(at)->nr_cpus), [stride] "m"(*(at)->stride),        \
+    [rseq] "r"(*(at)->rseq_offset), [cpus] "m"(*(at)->nr_cpus), [stride] "m"(*(at)->stride),        \
         [base] "r"((at)->base)
 
 /* x10 = head, x11 = index - 1; fails on index 0. */

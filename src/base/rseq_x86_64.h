@@ -18,7 +18,7 @@ DK_INLINE uint32_t dk_rseq_cpu_id(int64_t rseq_offset)
 }
 
 /*
- * Descriptor (label 3) and start (1): rax = this CPU's header. The sequence ends at label 2, right after
+ * Descriptor (label 3) and start (1): rax = this CPU's header; rcx is lost. The sequence ends at label 2, right after
  * the store that commits; the kernel aborts it to label 4; label 6 is where it gives up by itself.
  */
 #define DK_RSEQ_BEGIN                                                                              \
@@ -28,10 +28,11 @@ DK_INLINE uint32_t dk_rseq_cpu_id(int64_t rseq_offset)
     ".long 0, 0\n\t"                                                                               \
     ".quad 1f, 2f - 1f, 4f\n\t"                                                                    \
     ".popsection\n\t"                                                                              \
+    "movq %[rseq], %%rcx\n\t"                                                                      \
     "leaq 3b(%%rip), %%rax\n\t"                                                                    \
-    "movq %%rax, %%fs:8(%[rseq])\n\t"                                                              \
+    "movq %%rax, %%fs:8(%%rcx)\n\t"                                                                \
     "1:\n\t"                                                                                       \
-    "movl %%fs:4(%[rseq]), %%eax\n\t"                                                              \
+    "movl %%fs:4(%%rcx), %%eax\n\t"                                                                \
     "cmpl %[cpus], %%eax\n\t"                                                                      \
     "jae 6f\n\t"                                                                                   \
     "imull %[stride], %%eax\n\t"                                                                   \
@@ -50,7 +51,7 @@ DK_INLINE uint32_t dk_rseq_cpu_id(int64_t rseq_offset)
 #define DK_RSEQ_RESULTS DK_RSEQ_END("movl $1, %k[result]\n\tjmp 2b\n\t", "movl $2, %k[result]\n\t")
 
 #define DK_RSEQ_AT(at)                                                                             \
-    [rseq] "r"((at)->rseq_offset), [cpus] "m"(*(at)->nr_cpus), [stride] "m"(*(at)->stride),        \
+    [rseq] "m"(*(at)->rseq_offset), [cpus] "m"(*(at)->nr_cpus), [stride] "m"(*(at)->stride),       \
         [base] "r"((at)->base)
 
 /* rcx = head, rdx = index - 1; fails on index 0. */
@@ -68,11 +69,11 @@ DK_INLINE bool dk_rseq_pop(const struct dk_rseq_at *at, uint32_t *out)
     __asm__ __volatile__(DK_RSEQ_BEGIN DK_RSEQ_POP_HEAD
                          "addq $0xffff, %%rcx\n\t"
                          "js 6f\n\t"
-                         "movl 64(%%rax, %%rdx, 4), %[value]\n\t"
+                         "movl 64(%%rax, %%rdx, 4), %%edx\n\t"
                          "movq %%rcx, (%%rax)\n\t" DK_RSEQ_END("", "stc\n\t")
-                         : [value] "=&r"(value), "=@ccc"(failed)
+                         : "=&d"(value), "=@ccc"(failed)
                          : DK_RSEQ_AT(at)
-                         : "rax", "rcx", "rdx", "memory");
+                         : "rax", "rcx", "memory");
     *out = value;
     return !failed;
 }

@@ -394,30 +394,49 @@ static DK_NOINLINE int64_t alloc_general(struct deckle *d, uint32_t gfp, uint32_
     return alloc_with(d, &ask, caller);
 }
 
-/* A block popped on the fast path whose state byte is not 0: maybe marked, maybe corrupt. */
-static DK_NOINLINE int64_t finish_odd(struct deckle *d, uint32_t gfp, uint32_t order, uint32_t fi,
-                                      const void *caller)
+/* A block popped on the fast path that is not simply free and in the main section: marked, of another
+ * section, or corrupt. */
+static DK_NOINLINE int64_t finish_odd(struct deckle *d, uint32_t gfp, uint32_t order, uint32_t fi)
 {
     uint64_t pfn = 0;
-    if (!dk_prepare_alloc(d, fi, order, gfp, dk_gfp_migratetype(gfp), 0, caller))
-        return alloc_general(d, gfp, order, caller);
+    if (!dk_prepare_alloc(d, fi, order, gfp, dk_gfp_migratetype(gfp), 0, DK_CALLER()))
+        return alloc_general(d, gfp, order, DK_CALLER());
     dk_fi_to_pfn(d, fi, &pfn);
     return (int64_t)pfn;
 }
 
+/* The fast path of pools with atomic cells; everything else is general. */
+static DK_NOINLINE int64_t alloc_other(struct deckle *d, uint32_t gfp, uint32_t order)
+{
+    uint32_t zone = dk_a32_load_relaxed(&d->fast_zone[dk_gfp_zone(gfp)]), fi;
+    if (d->kind == DK_PCP_CELLS && zone != DK_NONE && !(gfp & DECKLE_GFP_ZERO) &&
+        !dk_a32_load_relaxed(&d->slow) && dk_gfp_plainly_legal(gfp, order, DK_PCP_MAX_ORDER) &&
+        (fi = dk_cells_pop(d, zone, dk_pcp_list(order, dk_gfp_migratetype(gfp)))) != DK_NONE)
+        return finish_odd(d, gfp, order, fi);
+    return alloc_general(d, gfp, order, DK_CALLER());
+}
+
+/*
+ * Leaf code: every way out of it is a tail call, so that it saves no register. Not only for the saving: with
+ * the stores of a prologue between them, the load of a state byte is guessed to come before the store of
+ * it that alloc and free have just made, and the guess costs more than the rest of the path.
+ *
+ * Inside the main section the frame index needs no further bound.
+ */
 int64_t deckle_alloc(struct deckle *d, uint32_t gfp, uint32_t order)
 {
     unsigned type = dk_gfp_migratetype(gfp);
-    uint32_t zone = dk_a32_load_relaxed(&d->fast_zone[dk_gfp_zone(gfp)]), fi;
-    if (dk_unlikely(!dk_gfp_plainly_legal(gfp, order, DK_PCP_MAX_ORDER) ||
-                    (gfp & DECKLE_GFP_ZERO) || dk_a32_load_relaxed(&d->slow) || zone == DK_NONE ||
-                    !dk_pcp_pop(d, zone, dk_pcp_list(order, type), &fi)))
-        return alloc_general(d, gfp, order, DK_CALLER());
-    uint64_t pfn;
-    if (dk_unlikely(!dk_fi_to_pfn(d, fi, &pfn) || dk_a8_load_relaxed(&d->state[fi])))
-        return finish_odd(d, gfp, order, fi, DK_CALLER());
+    dk_word sets = dk_load_relaxed(&d->fast_sets[dk_gfp_zone(gfp)]);
+    uint32_t fi;
+    if (dk_unlikely(!dk_gfp_plainly_legal(gfp, order, DK_PCP_MAX_ORDER) || !sets ||
+                    (dk_a32_load_relaxed(&d->slow) | (gfp & DECKLE_GFP_ZERO)) ||
+                    !dk_stack_pop(d, sets, dk_pcp_list(order, type), &fi)))
+        return alloc_other(d, gfp, order);
+    uint32_t rel = fi - d->main_fi;
+    if (dk_unlikely(rel >= dk_load_acquire(&d->main_nr) || dk_a8_load_relaxed(&d->state[fi])))
+        return finish_odd(d, gfp, order, fi);
     dk_a8_store_relaxed(&d->state[fi], dk_state_make(order, type, gfp & DECKLE_GFP_COMP));
-    return (int64_t)pfn;
+    return (int64_t)(d->main_pfn + rel);
 }
 
 int64_t deckle_alloc_request(struct deckle *d, const struct deckle_request *req)

@@ -279,6 +279,11 @@ struct deckle {
     dk_a32 slow;              /* DK_SLOW_…: anything here sends requests past the fast path */
     uint32_t kind;            /* enum dk_pcp_kind */
     uint32_t max_order;
+    /* Address of CPU 0's cache set of the preferred zone, by highest zone type; 0 = not for the fast path:
+     * other caches than rseq stacks, more nodes than one, no such zone. main_sets: of the main section's
+     * zone, for frees. */
+    dk_aword fast_sets[DECKLE_NR_ZONE_TYPES];
+    dk_aword main_sets;
     dk_a32 fast_zone[DECKLE_NR_ZONE_TYPES];   /* preferred zone by highest zone type on a pool of
                                                * one node, or DK_NONE */
     uint32_t list_off[DK_PCP_LISTS];          /* bytes from the set to the list's head */

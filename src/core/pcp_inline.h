@@ -49,27 +49,46 @@ _Static_assert(offsetof(struct dk_pcp_list_head, head) == offsetof(struct dk_rse
                    offsetof(struct dk_rseq_stack, high) == 8 && DK_RSEQ_SLOTS == DK_LINE_BYTES,
                "a list begins as a stack");
 
-DK_INLINE struct dk_rseq_at dk_stack_at(const struct deckle *d, uint32_t zone, unsigned list)
+/* sets: address of CPU 0's set of a zone. */
+DK_INLINE struct dk_rseq_at dk_stack_in(const struct deckle *d, dk_word sets, unsigned list)
 {
     return (struct dk_rseq_at){
-        .rseq_offset = d->rseq_offset,
+        .rseq_offset = &d->rseq_offset,
         .nr_cpus = &d->nr_cpus,
         .stride = &d->set_bytes,
-        .base = d->pcp + (size_t)zone * d->nr_cpus * d->set_bytes + d->list_off[list],
+        .base = (unsigned char *)(uintptr_t)sets + d->list_off[list],
     };
 }
 
-/* An interrupted sequence is not repeated here: the slow paths do. */
-DK_INLINE bool dk_stack_pop(const struct deckle *d, uint32_t zone, unsigned list, uint32_t *fi)
+DK_INLINE struct dk_rseq_at dk_stack_at(const struct deckle *d, uint32_t zone, unsigned list)
 {
-    struct dk_rseq_at at = dk_stack_at(d, zone, list);
+    return dk_stack_in(d, (uintptr_t)dk_set(d, zone, 0), list);
+}
+
+/* An interrupted sequence is not repeated here: the slow paths do. */
+DK_INLINE bool dk_stack_pop(const struct deckle *d, dk_word sets, unsigned list, uint32_t *fi)
+{
+    struct dk_rseq_at at = dk_stack_in(d, sets, list);
     return dk_likely(dk_rseq_pop(&at, fi));
 }
 
-DK_INLINE bool dk_stack_push(const struct deckle *d, uint32_t zone, unsigned list, uint32_t fi)
+DK_INLINE bool dk_stack_push(const struct deckle *d, dk_word sets, unsigned list, uint32_t fi)
 {
-    struct dk_rseq_at at = dk_stack_at(d, zone, list);
+    struct dk_rseq_at at = dk_stack_in(d, sets, list);
     return dk_likely(dk_rseq_push(&at, fi));
+}
+#else
+/* No pool has stacks here, so nobody has their sets (handle: fast_sets, main_sets are 0). */
+DK_INLINE bool dk_stack_pop(const struct deckle *d, dk_word sets, unsigned list, uint32_t *fi)
+{
+    (void)d, (void)sets, (void)list, *fi = DK_NONE;
+    return false;
+}
+
+DK_INLINE bool dk_stack_push(const struct deckle *d, dk_word sets, unsigned list, uint32_t fi)
+{
+    (void)d, (void)sets, (void)list, (void)fi;
+    return false;
 }
 #endif
 
@@ -118,10 +137,8 @@ bool dk_cells_push(const struct deckle *d, uint32_t zone, unsigned list, uint32_
 
 DK_INLINE bool dk_pcp_pop(struct deckle *d, uint32_t zone, unsigned list, uint32_t *fi)
 {
-#ifdef DK_HAVE_RSEQ
     if (dk_likely(d->kind == DK_PCP_RSEQ))
-        return dk_stack_pop(d, zone, list, fi);
-#endif
+        return dk_stack_pop(d, (uintptr_t)dk_set(d, zone, 0), list, fi);
     if (d->kind != DK_PCP_CELLS)
         return false;
     *fi = dk_cells_pop(d, zone, list);
@@ -130,10 +147,8 @@ DK_INLINE bool dk_pcp_pop(struct deckle *d, uint32_t zone, unsigned list, uint32
 
 DK_INLINE bool dk_pcp_push(struct deckle *d, uint32_t zone, unsigned list, uint32_t fi)
 {
-#ifdef DK_HAVE_RSEQ
     if (dk_likely(d->kind == DK_PCP_RSEQ))
-        return dk_stack_push(d, zone, list, fi);
-#endif
+        return dk_stack_push(d, (uintptr_t)dk_set(d, zone, 0), list, fi);
     return d->kind == DK_PCP_CELLS && dk_cells_push(d, zone, list, fi);
 }
 

@@ -306,6 +306,8 @@ void dk_section_update_main(struct deckle *d)
         d->main_pfn = best.pfn;
         d->main_fi = best.first_fi;
         d->main_zone = best.zone;
+        if (d->kind == DK_PCP_RSEQ)
+            dk_store_relaxed(&d->main_sets, (uintptr_t)dk_set(d, best.zone, 0));
         dk_store_release(&d->main_nr, (dk_word)best.nr);
         return;
     }

@@ -72,6 +72,9 @@ static void note_fast_zones(struct deckle *d)
         if (d->sb->nr_nodes == 1)
             zone = dk_zonelist_first(d, dk_zonelist(d, 0, DK_ZONELIST_FALLBACK), type, 0, &walk);
         dk_a32_store_release(&d->fast_zone[type], zone ? zone->number : DK_NONE);
+        dk_store_release(&d->fast_sets[type], zone && d->kind == DK_PCP_RSEQ
+                                                  ? (uintptr_t)dk_set(d, zone->number, 0)
+                                                  : 0);
     }
 }
 
