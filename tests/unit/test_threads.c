@@ -157,13 +157,19 @@ static void split(uint64_t *random, uint32_t who)
         swap_in(random, (uint64_t)pfn + at, to);
 }
 
+static cpu_set_t allowed; /* CPUs of the process, asked before a thread pins itself */
+
+static void ask_allowed(void)
+{
+    sched_getaffinity(getpid(), sizeof(allowed), &allowed);
+}
+
 static void change_cpu(uint64_t *random)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     cpu_set_t all, one;
-    static cpu_set_t allowed;
-    static _Atomic int known;
-    if (!atomic_exchange(&known, 1))
-        sched_getaffinity(getpid(), sizeof(allowed), &allowed);
+
+    pthread_once(&once, ask_allowed);
     all = allowed;
     int cpu = (int)test_random_below(random, 2);
     CPU_ZERO(&one);
