@@ -133,7 +133,7 @@ static void recheck_after_lowering(struct dk_call *c, const struct dk_span *span
     dk_aword *word = &c->d->words[block];
     unsigned code = dk_line_run_code(dk_line(c->d, block));
     dk_word w = dk_load_seq(word);
-    while (code < dk_w_run_code(w) && dk_w_used(w)) {
+    while (code < dk_w_run_code(w) && dk_w_used(w) && !(w & DK_W_WHOLE)) {
         dk_word raised = dk_w_with_run_code(w, code) + DK_W_VERSION_ONE;
         dk_word from = w;
         if (dk_cas(word, &w, raised)) {

@@ -406,6 +406,8 @@ static void check_count(const struct world *s, unsigned b)
         zs.frames - bits_in(s->line[b]) != zs.frames - w.used + in_flight)
         model_forbid("block %u has %u clear bits, %u free and %u in flight", b,
                      zs.frames - bits_in(s->line[b]), zs.frames - w.used, in_flight);
+    if ((w.flags & WHOLE) && w.run)
+        model_forbid("block %u is taken whole, but W shows a run", b);
     if ((w.flags & OFFLINE) && w.used)
         model_forbid("block %u is offline with frames in use", b);
 }

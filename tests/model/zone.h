@@ -95,6 +95,7 @@ enum zone_bug {
     BUG_LOWER_UNUSED,         /* a block that is entirely free is lowered by a scan */
     BUG_LOWER_FRESH,          /* the run is lowered against a W read after the scan */
     BUG_NO_RECHECK,           /* no version at all, and no recheck after lowering */
+    BUG_RECHECK_WHOLE,        /* the recheck raises the run of a block that was taken whole */
     BUG_UNDO_BARE,            /* an undo only subtracts what it had reserved */
     BUG_UNDO_UNSEEN,          /* an undo back to the old class leaves the index alone */
     BUG_ROLLBACK_UNSEEN,      /* words of a lost run are cleared, but no full give follows */

@@ -78,7 +78,7 @@ static bool co_recheck(struct world *s, struct thread *t)
     CO_CALL(t->pc_give, 1, co_scan(s, t, &t->pc_claim));
     CO_AT(t->pc_give, 2);
     run = line_run(t->line);
-    if (run <= w->run || !w->used)
+    if (run <= w->run || !w->used || ((w->flags & WHOLE) && zone_bug != BUG_RECHECK_WHOLE))
         CO_RETURN(t->pc_give);
     t->before = *w;
     w->run = (uint8_t)run;

@@ -46,6 +46,10 @@ const struct zone_case zone_cases[] = {
     {"block.small", "32-bit words: a version that never helps, and the recheck", .blocks = 1,
      .word_bits = 4, .words = 1, .recheck = 1, .tries = 1, .acyclic = 1, .limit = 6000000,
      .threads = 4, .script = {{T(0), GIVE}, {T(1)}, {GIVE}, {GIVE}}, .held = {{0}, {0}, {4}, {8}}},
+    {"block.small9", "the recheck against a block that is taken whole meanwhile", .blocks = 1,
+     .word_bits = 4, .words = 1, .recheck = 1, .tries = 1, .acyclic = 1, .limit = 6000000,
+     .threads = 4, .script = {{T(0), GIVE}, {T(1)}, {T(2), GIVE}, {GIVE}},
+     .held = {{0}, {0}, {0}, {12}}},
 
     {"index.leaf", "one word, blocks wander between two classes", COUNTS(2, 2, 4), .threads = 3,
      .probe = {1, 2}, .script = {{T(0), GIVE}, {T(0), GIVE}, {GIVE, T(1)}},
@@ -95,6 +99,7 @@ const struct plant zone_plants[] = {
     {BUG_LOWER_UNUSED, "a block that became free is lowered by a scan", "block.word", true},
     {BUG_LOWER_FRESH, "run lowered against a W read after the scan", "block.word", true},
     {BUG_NO_RECHECK, "no version and no recheck after lowering", "block.small", true},
+    {BUG_RECHECK_WHOLE, "recheck that does not look for WHOLE", "block.small9", true},
     {BUG_UNDO_BARE, "undo that is not a full give", "block.span", true},
     {BUG_ROLLBACK_UNSEEN, "rolled-back words without a full give", "block.span", true},
     {BUG_UNDO_UNSEEN, "undo to the old class that leaves the index alone", "zone.span", true},
