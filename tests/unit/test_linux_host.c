@@ -184,6 +184,15 @@ static void sizes_are_rounded_up(void **state)
 
 /* ---- what is refused ----------------------------------------------------------------------- */
 
+/* Whether the process may have the addresses of so many frames. */
+static bool has_addresses(uint64_t frames)
+{
+    size_t bytes = (size_t)(frames << 12);
+    void *at = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    return bytes >> 12 == frames && at != MAP_FAILED && munmap(at, bytes) == 0;
+}
+
 static void h033_every_option_has_its_bounds(void **state)
 {
     static const struct {
@@ -217,6 +226,8 @@ static void h033_every_option_has_its_bounds(void **state)
         struct deckle_create_options o = cases[i].o;
         const char *reason = NULL;
 
+        if (WIDE && o.frames >> 32 == 1 && !has_addresses(o.frames))
+            continue; /* 16 TiB of addresses: not under every sanitizer and emulator */
         o.size = sizeof(o);
         o.reason = &reason;
         int error = deckle_create(&o, &d);
