@@ -418,6 +418,10 @@ static bool burst_body(const struct span fields[NR_FIELDS], struct trace_event *
         !number_field(fields, FIELD_FRAMES, 10, UINT32_MAX, &frames, why) ||
         !number_field(fields, FIELD_START, 10, 1, &start, why))
         return false;
+    if (events == 0) {
+        snprintf(why, TRACE_MESSAGE, "field events: a burst has at least one event");
+        return false;
+    }
     e->events = (uint32_t)events;
     e->frames = (uint32_t)frames;
     e->burst_start = start != 0;
