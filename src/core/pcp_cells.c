@@ -19,12 +19,12 @@
  * 6), and nobody wants to read all cells for that. So there is a word above the cells, with the protocol
  * of an index word (index.c): lh->live = {LIVE, CLEAR, version}.
  *   Push: CAS the cell, then load `live`. LIVE without CLEAR: done. Else CAS {LIVE, version + 1}.
- *   Drain: CAS {LIVE, CLEAR, version + 1}; look at all cells, taking what is full; if none was, CAS that
- *   exact word to {0, same version}. If that fails, a push came, or another drain: start again.
+ *   Drain: CAS {LIVE, CLEAR, version + 1}; look at all cells and take what is full; CAS that exact word to
+ *   {0, same version}. If that fails, a push came, or another drain: start again.
  * With LIVE clear all completed pushes have been popped. Consider a push that found LIVE without CLEAR:
  * its load precedes the drain's mark in the single order of seq_cst operations, so its cell CAS does, and
- * the drain's look at the cell, which follows the mark, finds it full or popped. A push that found CLEAR
- * or no LIVE has changed the word by the time it completes, and the drain's last CAS fails. Equal
+ * the drain's look at the cell, which follows the mark, finds it full and takes it, or popped. A push that
+ * found CLEAR or no LIVE has changed the word by the time it completes, and the drain's last CAS fails. Equal
  * versions and no LIVE at two moments mean that the list was empty in between: setting LIVE advances the
  * version. (It has 30 bits; that many pushes into a list that was just emptied would have to happen
  * between the two readings.)
@@ -191,22 +191,19 @@ unsigned dk_cells_push_bulk(struct deckle *d, uint32_t zone, unsigned list, cons
 
 /* ---- drains ---------------------------------------------------------------------------------- */
 
-/* Take everything; true if nothing was there. */
-static bool sweep(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set, unsigned list,
+/* Take everything. */
+static void sweep(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set, unsigned list,
                   uint64_t *moved)
 {
     struct dk_pcp_list_head *lh = dk_pcp_head(d, set, list);
     dk_aword *cells = dk_pcp_slots(dk_pcp_head(d, set, list));
     unsigned order = dk_list_order(list), n = 0;
     uint32_t fis[DK_REFILL_MAX];
-    bool empty = true;
 
     for (uint32_t i = 0; i < d->slot_cap[list]; i++) {
         dk_word cell = dk_load_seq(&cells[i]);
-        if (empty_cell(&cells[i], &cell)) {
+        if (empty_cell(&cells[i], &cell))
             fis[n++] = dk_cell_frame(cell);
-            empty = false;
-        }
         if (n && (n == dk_pcp_step(order) || i + 1 == d->slot_cap[list])) {
             dk_counter_add(&lh->drained, n);
             dk_pcp_give(d, zone, list, fis, n);
@@ -214,7 +211,6 @@ static bool sweep(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set
             n = 0;
         }
     }
-    return empty;
 }
 
 static int drain_list(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set, unsigned list,
@@ -230,10 +226,8 @@ static int drain_list(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set 
         uint32_t mark = (live | DK_LIVE | DK_LIVE_CLEAR) + DK_LIVE_VERSION;
         if (!dk_a32_cas(&lh->live, &live, mark))
             continue;
-        while (!sweep(d, zone, set, list, moved) && round < DK_PCP_ROUNDS)
-            round++;
-        if (round < DK_PCP_ROUNDS && dk_a32_cas(&lh->live, &mark,
-                                                mark & ~(DK_LIVE | DK_LIVE_CLEAR))) {
+        sweep(d, zone, set, list, moved);
+        if (dk_a32_cas(&lh->live, &mark, mark & ~(DK_LIVE | DK_LIVE_CLEAR))) {
             dk_store_relaxed(&lh->head, 0);
             return DECKLE_OK;
         }

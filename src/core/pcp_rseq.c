@@ -15,7 +15,8 @@
  * A drainer makes itself exclusive: (1) OR STOP into H and remember H1, the value with STOP; (2)
  * membarrier, which restarts every sequence in flight and orders memory with every CPU; (3) read H
  * again. It is exclusive if H == H1, else it starts again, a bounded number of times. Several drainers
- * may be exclusive at once; their CASes arbitrate.
+ * may be exclusive at once; their CASes arbitrate. (A CAS that expects H1 makes the test by itself; the
+ * read saves reading slots for nothing.)
  *
  * Why H == H1 after the membarrier means that no sequence can still commit. Every sequence that was in
  * flight at (2) has committed or been restarted. One that commits stores a value computed from an H that

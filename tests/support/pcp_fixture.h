@@ -23,7 +23,7 @@ struct fixture {
     struct deckle d;
     struct dk_superblock sb;
     struct dk_zone zone;
-    uint8_t cpu_nodes[64];
+    uint8_t cpu_nodes[1024];
     uint32_t nr_frames;
     dk_a8 *out;          /* 1 = not in the shared level */
     dk_a32 shared_free;

@@ -496,6 +496,54 @@ static void failed_membarrier(void **state)
     fixture_free(f);
 }
 
+static int count_membarriers(struct fixture *f)
+{
+    (void)f;
+    membarriers++;
+    return 0;
+}
+
+/* Opening a list raises its pops although nothing was popped, and nobody counts it: a drainer that saw the
+ * list stopped before must not take it for unchanged. Stopping by force needs the membarrier even where
+ * lists look empty: a push may be in flight. */
+static void opening_changes_the_head(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_make(DK_PCP_RSEQ, FRAMES, 2);
+    struct dk_pcp_list_head *lh = head_of(f, 0, LIST0);
+    dk_word before = dk_load_relaxed(&lh->head);
+    f->on_membarrier = count_membarriers;
+    membarriers = 0;
+    dk_pcp_close(&f->d, &f->zone);
+    dk_pcp_open(&f->d, &f->zone);
+    assert_int_equal(membarriers, 2);
+    dk_word after = dk_load_relaxed(&lh->head);
+    assert_int_equal(dk_rseq_pops(after), dk_rseq_pops(before) + 1);
+    assert_int_equal(dk_rseq_index(after), 0);
+    assert_false(dk_rseq_is_stopped(after));
+    assert_int_equal(stat_of(f, 0, LIST0).pops, 0);
+    assert_int_equal(dk_pcp_drain_zone(&f->d, &f->zone, NULL), DECKLE_OK);
+    assert_int_equal(membarriers, 2); /* not for lists that are empty */
+    fixture_free(f);
+}
+
+/* An empty list that was left stopped is opened by the next drain. */
+static void stopped_empty_list_is_opened(void **state)
+{
+    uint32_t fis[1];
+    (void)state;
+    struct fixture *f = fixture_make(DK_PCP_RSEQ, FRAMES, 2);
+    f->on_membarrier = failing_membarrier;
+    dk_pcp_close(&f->d, &f->zone);
+    dk_pcp_open(&f->d, &f->zone);
+    assert_int_equal(fixture_take(f, 0, fis, 1), 1);
+    assert_false(dk_pcp_push(&f->d, 0, LIST0, fis[0]));
+    f->on_membarrier = NULL;
+    assert_int_equal(dk_pcp_drain_zone(&f->d, &f->zone, NULL), DECKLE_OK);
+    assert_true(dk_pcp_push(&f->d, 0, LIST0, fis[0]));
+    fixture_free(f);
+}
+
 /* While one drainer stands at its membarrier, another one empties and opens the list and the owner fills
  * it again to the same index; in the second case a third one stops it once more. */
 static int second_drainer(struct fixture *f)
@@ -636,6 +684,27 @@ static void cells_pushed_behind_a_sweep_are_found(void **state)
     fixture_free(f);
 }
 
+/* A drain has marked the list and is past the cell: the push must change the mark before it is complete. */
+static void push_answers_the_mark(void **state)
+{
+    static const uint32_t marks[] = {0, DK_LIVE | DK_LIVE_CLEAR, DK_LIVE_CLEAR};
+    (void)state;
+    for (unsigned bulk = 0; bulk < 2; bulk++) {
+        for (unsigned i = 0; i < 3; i++) {
+            struct fixture *f = fixture_make(DK_PCP_CELLS, FRAMES, 1);
+            struct dk_pcp_list_head *lh = head_of(f, 0, LIST0);
+            uint32_t fi, live, version = 7 * DK_LIVE_VERSION;
+            assert_int_equal(fixture_take(f, 0, &fi, 1), 1);
+            dk_a32_store_relaxed(&lh->live, version | marks[i]);
+            assert_true(bulk ? dk_pcp_push_bulk(&f->d, 0, LIST0, &fi, 1) == 1
+                             : dk_pcp_push(&f->d, 0, LIST0, fi));
+            live = dk_a32_load_relaxed(&lh->live);
+            assert_int_equal(live, version + DK_LIVE_VERSION + DK_LIVE);
+            fixture_free(f);
+        }
+    }
+}
+
 /* N frames, N CPUs: each frame can be had from each CPU, wherever it is cached. */
 static void no_frame_is_out_of_reach(void **state)
 {
@@ -699,6 +768,8 @@ static void closed_zone(void **state)
             assert_int_equal(dk_a32_load_relaxed(&f->shared_free), FRAMES);
         }
         dk_pcp_close(&f->d, &f->zone);
+        dk_pcp_resize(&f->d, &f->zone);
+        assert_int_equal(stat_of(f, 0, LIST0).high, 0); /* new sizes are for later */
         dk_pcp_open(&f->d, &f->zone);
         assert_int_equal(stat_of(f, 0, LIST0).high, 0); /* still closed once */
         dk_pcp_open(&f->d, &f->zone);
@@ -737,6 +808,42 @@ static void late_push_into_a_closed_zone(void **state)
     fixture_free(f);
 }
 
+/* The same, but the push has filled its cell before the zone was closed, and stands before `live`: the
+ * closer finds the frame although the list does not look live. */
+static void closing_finds_a_push_in_flight(void **state)
+{
+    struct fixture *f = fixture_make(DK_PCP_CELLS, FRAMES, 1);
+    struct dk_pcp_list_head *lh = head_of(f, 0, LIST0);
+    dk_aword *cells = dk_pcp_slots(lh);
+    uint32_t fi;
+    (void)state;
+    assert_int_equal(fixture_take(f, 0, &fi, 1), 1);
+    dk_word cell = 0, filled = dk_cell_filled(cell, fi);
+    assert_true(dk_cas(&cells[5], &cell, filled));
+    dk_pcp_close(&f->d, &f->zone);
+    assert_int_equal(dk_a32_load_relaxed(&f->shared_free), FRAMES);
+    assert_true(dk_cells_push_ends(lh, &cells[5], filled)); /* the push took place, and a drain */
+    fixture_free(f);
+}
+
+/* Who decided to let a list grow before the zone was closed finds another word there afterwards, even if
+ * the zone is open again. */
+static void closing_is_seen_by_who_lets_a_list_grow(void **state)
+{
+    (void)state;
+    FOR_EACH_KIND(kind) {
+        struct fixture *f = fixture_make(kind, FRAMES, 1);
+        struct dk_pcp_list_head *lh = head_of(f, 0, LIST0);
+        uint32_t before = dk_a32_load_relaxed(&lh->high);
+        dk_pcp_close(&f->d, &f->zone);
+        dk_pcp_open(&f->d, &f->zone);
+        uint32_t after = dk_a32_load_relaxed(&lh->high);
+        assert_int_equal(after & DK_HIGH_ENTRIES, before & DK_HIGH_ENTRIES);
+        assert_true(after != before);
+        fixture_free(f);
+    }
+}
+
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
 static void small_zones_cache_nothing(void **state)
@@ -755,6 +862,23 @@ static void small_zones_cache_nothing(void **state)
             assert_int_equal(dk_a32_load_relaxed(&f->shared_free), nr);
             fixture_free(f);
         }
+    }
+}
+
+/* A share that is less than a batch is no share. */
+static void small_shares_cache_nothing(void **state)
+{
+    (void)state;
+    FOR_EACH_KIND(kind) {
+        struct fixture *f = fixture_make(kind, 65536, 600); /* 13 frames a CPU, batch 15 */
+        assert_int_equal(dk_a32_load_relaxed(&f->zone.batch), 15);
+        assert_int_equal(dk_a32_load_relaxed(&f->zone.high_max), 0);
+        assert_int_equal(stat_of(f, 599, LIST0).high, 0);
+        fixture_free(f);
+        f = fixture_make(kind, 65536, 500);
+        assert_int_equal(dk_a32_load_relaxed(&f->zone.high_max), 16);
+        assert_true(stat_of(f, 499, LIST0).high > 0);
+        fixture_free(f);
     }
 }
 
@@ -1037,6 +1161,8 @@ int main(void)
         cmocka_unit_test(lost_stop_is_noticed),
         cmocka_unit_test(endless_disturbance_is_contention),
         cmocka_unit_test(failed_membarrier),
+        cmocka_unit_test(opening_changes_the_head),
+        cmocka_unit_test(stopped_empty_list_is_opened),
         cmocka_unit_test(unstop_and_restop_are_noticed),
 #endif
         cmocka_unit_test(drain_empties_what_is_there),
@@ -1044,10 +1170,14 @@ int main(void)
         cmocka_unit_test(stalled_drainer_takes_nothing_twice),
         cmocka_unit_test(versions_tell_activity),
         cmocka_unit_test(cells_pushed_behind_a_sweep_are_found),
+        cmocka_unit_test(push_answers_the_mark),
         cmocka_unit_test(no_frame_is_out_of_reach),
         cmocka_unit_test(closed_zone),
         cmocka_unit_test(late_push_into_a_closed_zone),
+        cmocka_unit_test(closing_finds_a_push_in_flight),
+        cmocka_unit_test(closing_is_seen_by_who_lets_a_list_grow),
         cmocka_unit_test(small_zones_cache_nothing),
+        cmocka_unit_test(small_shares_cache_nothing),
         cmocka_unit_test(caches_are_bounded),
         cmocka_unit_test(warm_lists_hold_what_is_outstanding),
         cmocka_unit_test(idle_lists_are_robbed),
