@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The histogram: its buckets tile the 64-bit numbers and are narrow enough; quantiles against a sorted
- * array; merging against adding.
+ * The histogram: its buckets tile the 64-bit numbers and are narrow enough; quantiles against a
+ * sorted array; merging against adding.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -81,8 +81,12 @@ static int read_plan(struct replay *r, const char *path)
 
 static void report(struct job *j, struct replay *r)
 {
-    const struct replay_report view = {trace_facts(r->trace), trace_model_totals(r->model),
-                                       &r->plan, &r->pool, &j->options, &r->result};
+    const struct replay_report view = {trace_facts(r->trace),
+                                       trace_model_totals(r->model),
+                                       &r->plan,
+                                       &r->pool,
+                                       &j->options,
+                                       &r->result};
 
     trace_warn(view.facts);
     if (j->out != NULL)
@@ -100,7 +104,8 @@ static int play(struct job *j, struct replay *r)
         return status;
     status = replay_run(&r->plan, &r->pool, &j->options, trace_facts(r->trace)->source, &r->result);
     if (status == UI_OK || status == UI_INTERRUPTED) {
-        const struct replay_report view = {.plan = &r->plan, .pool = &r->pool, .result = &r->result};
+        const struct replay_report view = {
+            .plan = &r->plan, .pool = &r->pool, .result = &r->result};
 
         report(j, r);
         if (replay_faulty(&view))
@@ -159,27 +164,33 @@ static int replay_files(struct job *j, char **paths, int nr)
 
 static void help(void)
 {
-    puts("Usage: deckle replay [OPTION]... FILE...\n"
-         "Play a recorded Linux kernel's page events through a pool of Deckle, one thread for each\n"
-         "CPU of the recording, and tell what happened. FILE is text of ftrace, trace-cmd report or\n"
-         "perf script, plain, .xz or .gz, or packed; \"-\" is standard input. Each FILE gets a pool\n"
-         "of its own.\n");
+    puts(
+        "Usage: deckle replay [OPTION]... FILE...\n"
+        "Play a recorded Linux kernel's page events through a pool of Deckle, one thread for each\n"
+        "CPU of the recording, and tell what happened. FILE is text of ftrace, trace-cmd report "
+        "or\n"
+        "perf script, plain, .xz or .gz, or packed; \"-\" is standard input. Each FILE gets a "
+        "pool\n"
+        "of its own.\n");
     puts("      --free-running  each thread plays its own events without waiting for the order of\n"
-         "                      the file; only for blocks and memory that others have yet to provide\n"
+         "                      the file; only for blocks and memory that others have yet to "
+         "provide\n"
          "      --size BYTES    memory of the pool (default: 1.1 times the most that is live at\n"
          "                      once, and the reserves); K, M, G, T are understood\n"
          "      --nodes N       spread memory and CPUs over N nodes (default 1)\n"
          "      --repeat N      play the trace N times on the same pool (default 1)\n"
          "      --zero          back the frames with memory and zero those that were asked for so\n"
          "      --cells         per-CPU caches of atomic cells instead of restartable sequences\n"
-         "      --json FILE     also write everything as JSON; \"-\" is standard output, which then\n"
+         "      --json FILE     also write everything as JSON; \"-\" is standard output, which "
+         "then\n"
          "                      gets nothing else\n"
          "      --pfn-base N    10 or 16: what a pfn without 0x is (default: decided by the first\n"
          "                      64 KiB)\n"
          "  -k, --keep-going    leave out lines that cannot be understood\n"
          "  -q, --quiet         print nothing but errors\n"
          "      --help          print this\n\n"
-         "Exit status: 0 all was right; 1 an allocation failed that Linux served, a free was refused\n"
+         "Exit status: 0 all was right; 1 an allocation failed that Linux served, a free was "
+         "refused\n"
          "or a check found a fault; 2 a bad file or option; 130 interrupted.");
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See histogram.h. Bucket of a value with highest bit e >= 6: 64 + (e - 6) * 32 + the next 5 bits. */
+/* See histogram.h. Bucket of a value with highest bit e >= 6: 64 + (e - 6) * 32 + the next 5 bits.
+ */
 #include "histogram.h"
 
 #define SUB (1u << HISTOGRAM_SUB_BITS)

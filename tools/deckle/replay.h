@@ -6,12 +6,12 @@
  *
  * plan    The trace is read once and turned into operations on *slots*. A slot is a block of the
  *         trace from its allocation to the free of its last frame; the run keeps in it where the
- *         block really lies. Whatever has to be looked up in the trace's own frames is looked up here,
- *         so that the run does nothing between two calls of Deckle but read its next operation.
- * pool    The memory: frames that need not exist, in one zone a node, sized after the peak.
- * run     One thread a CPU of the trace. Events are played in the order of the file, handed on from
- *         thread to thread, or free-running, where an operation waits only for what it needs.
- *         Outside the measured time a byte a frame checks that no frame has two owners.
+ *         block really lies. Whatever has to be looked up in the trace's own frames is looked up
+ * here, so that the run does nothing between two calls of Deckle but read its next operation. pool
+ * The memory: frames that need not exist, in one zone a node, sized after the peak. run     One
+ * thread a CPU of the trace. Events are played in the order of the file, handed on from thread to
+ * thread, or free-running, where an operation waits only for what it needs. Outside the measured
+ * time a byte a frame checks that no frame has two owners.
  *
  * This header is shared by those parts, in that order.
  */
@@ -54,7 +54,7 @@ enum replay_kind { REPLAY_ALLOC, REPLAY_FREE, REPLAY_SPLIT };
 #define REPLAY_LOST    (1u << 4) /* a free that the trace does not show */
 
 struct replay_op {
-    uint64_t ahead;  /* frames allocated by all operations before */
+    uint64_t ahead; /* frames allocated by all operations before */
     uint32_t slot;
     uint32_t offset; /* of the frames in the slot's block */
     uint32_t need;   /* steps (its allocation, and each split) that the slot must have done */
@@ -76,8 +76,9 @@ struct replay_column {
 struct replay_slot {
     uint64_t base; /* first frame in the trace */
     uint8_t order;
-    uint16_t cpu;  /* that allocated it */
+    uint16_t cpu; /* that allocated it */
     bool adopted;
+    uint32_t op;    /* that allocates it, unless adopted */
     uint32_t steps; /* while planning: steps so far */
 };
 
@@ -90,23 +91,24 @@ struct replay_adopted {
 
 /* What was counted while planning; a run counts what it really did. */
 struct replay_plan_counts {
-    uint64_t events;          /* allocations and frees of the trace */
-    uint64_t unknown_bits;    /* requests with gfp bits that Deckle does not know; they are dropped */
-    uint64_t zone_bits;       /* requests for DMA or DMA32 memory; any memory serves */
-    uint64_t type_differs;    /* requests whose migratetype is not the one that their gfp means */
-    uint64_t illegal;         /* requests that Deckle refuses whatever the memory */
-    const char *illegal_why;  /* of the first */
+    uint64_t events;       /* allocations and frees of the trace */
+    uint64_t unknown_bits; /* requests with gfp bits that Deckle does not know; they are dropped */
+    uint64_t zone_bits;    /* requests for DMA or DMA32 memory; any memory serves */
+    uint64_t type_differs; /* requests whose migratetype is not the one that their gfp means */
+    uint64_t illegal;      /* requests that Deckle refuses whatever the memory */
+    const char *illegal_why; /* of the first */
     uint32_t illegal_line;
-    uint64_t misplaced;       /* events whose pfn is no multiple of their size; rounded down */
+    uint64_t misplaced; /* events whose pfn is no multiple of their size; rounded down */
+    uint64_t dissolved; /* compound blocks that are split later: allocated as plain ones */
     uint64_t adopted_blocks, adopted_frames;
-    uint64_t peak_frames;     /* most frames live at any moment, the adopted ones included */
+    uint64_t peak_frames; /* most frames live at any moment, the adopted ones included */
 };
 
 struct replay_plan {
     struct replay_op *ops;
     uint32_t nr_ops, room_ops;
     struct replay_slot *slots;
-    uint32_t nr_slots, room_slots; /* slot 0 is none */
+    uint32_t nr_slots, room_slots;  /* slot 0 is none */
     struct replay_adopted *adopted; /* largest first, then by frame */
     uint32_t nr_adopted;
     struct replay_column *columns; /* ascending by CPU */
@@ -133,7 +135,8 @@ bool replay_plan_finish(struct replay_plan *p);
 void replay_plan_free(struct replay_plan *p);
 
 #define REPLAY_MAX_OPS    UINT32_C(0x40000000)
-#define REPLAY_MAX_FRAMES (UINT64_C(1) << 28) /* different frames of the trace, in blocks of 512 */
+#define REPLAY_MAX_FRAMES (UINT64_C(1) << 28) /* different frames of the trace, in blocks of 512   \
+                                               */
 
 /* --- pool ------------------------------------------------------------------------------------ */
 
@@ -144,18 +147,19 @@ struct replay_pool {
     char *memory; /* of the frames, NULL unless they are zeroed */
     size_t memory_bytes;
     uint32_t nodes, max_order, nr_zones;
-    uint64_t managed;       /* frames */
-    uint64_t reserves;      /* of them: what ordinary requests do not get */
+    uint64_t managed;           /* frames */
+    uint64_t reserves;          /* of them: what ordinary requests do not get */
     uint64_t first_pfn, stride; /* node n: [first + n * stride, … + its share) */
-    uint64_t span;          /* nodes * stride: frames from first_pfn on */
-    _Atomic uint64_t bad;   /* refused frees and corruption reported by the bad hook */
-    uint32_t *cpus;         /* real CPUs that are used, a thread takes them in turn */
+    uint64_t span;              /* nodes * stride: frames from first_pfn on */
+    _Atomic uint64_t bad;       /* refused frees and corruption reported by the bad hook */
+    uint32_t *cpus;             /* real CPUs that are used, a thread takes them in turn */
     uint32_t nr_cpus;
-    uint8_t *cpu_nodes;     /* node of each CPU id of the pool */
+    uint8_t *cpu_nodes; /* node of each CPU id of the pool */
     uint32_t nr_cpu_ids;
 };
 
-/* Makes the pool. frames 0: 1.1 times peak and the reserves. UI_OK or an exit status after a message.
+/* Makes the pool. frames 0: 1.1 times peak and the reserves. UI_OK or an exit status after a
+ * message.
  */
 int replay_pool_open(struct replay_pool *pool, const struct replay_options *options,
                      uint64_t peak_frames, uint32_t max_order, uint32_t nr_threads);
@@ -177,6 +181,7 @@ struct replay_counts {
     uint64_t allocs, frees, splits;
     uint64_t remote, adopted, pieces, several, lost; /* frees, by why they are there */
     uint64_t failures[32];                           /* allocations, by -error */
+    uint64_t left_node;       /* requests for one node alone that another node served, or none */
     uint64_t nothing_to_free; /* frees of blocks whose allocation failed */
     uint64_t refused;         /* frees and splits that Deckle refused */
     uint64_t two_owners;      /* frames given out while somebody had them, or outside the pool */
@@ -195,7 +200,8 @@ struct replay_result {
     uint32_t threads;
     uint64_t elapsed_ns; /* of all rounds */
     double ticks_per_ns;
-    double clock_ticks; /* cost of reading the clock, subtracted from each time */
+    double clock_ticks;  /* cost of reading the clock, subtracted from each time */
+    uint64_t clock_step; /* ticks in which the clock advances: all times are multiples */
     struct histogram allocs[REPLAY_NR_ORDERS], frees[REPLAY_NR_ORDERS]; /* ticks */
     struct replay_zones before, after; /* traffic: at the ends of what was measured */
     struct replay_zones drained;       /* after, once the caches have been drained */
@@ -205,8 +211,8 @@ struct replay_result {
     bool interrupted;
 };
 
-/* Plays the plan options->repeat times. UI_OK, UI_FAULT, UI_MISSING or UI_INTERRUPTED; where the last
- * is no fault, what was done is in result. */
+/* Plays the plan options->repeat times. UI_OK, UI_FAULT, UI_MISSING or UI_INTERRUPTED; where the
+ * last is no fault, what was done is in result. */
 int replay_run(const struct replay_plan *plan, struct replay_pool *pool,
                const struct replay_options *options, const char *name,
                struct replay_result *result);

@@ -68,10 +68,12 @@ static void add_events(cJSON *run, const struct replay_report *r)
     json_add_u64(o, "frees_of_nothing", c->nothing_to_free);
     json_add_u64(o, "waits_for_block", c->waits_block);
     json_add_u64(o, "waits_for_memory", c->waits_memory);
+    json_add_u64(o, "left_node", c->left_node);
     json_add_u64(o, "illegal_requests", p->illegal);
     json_add_u64(o, "zone_bits_dropped", p->zone_bits);
     json_add_u64(o, "unknown_bits_dropped", p->unknown_bits);
     json_add_u64(o, "type_differs", p->type_differs);
+    json_add_u64(o, "made_plain", p->dissolved);
     json_add_u64(o, "misplaced", p->misplaced);
 }
 
@@ -183,6 +185,8 @@ cJSON *replay_json(const struct replay_report *r)
     add_times(times, "alloc", r, r->result->allocs);
     add_times(times, "free", r, r->result->frees);
     cJSON_AddNumberToObject(times, "clock_ns", r->result->clock_ticks / r->result->ticks_per_ns);
+    cJSON_AddNumberToObject(times, "clock_step_ns",
+                            (double)r->result->clock_step / r->result->ticks_per_ns);
     add_shared(run, r);
     add_free(run, r);
     add_checks(run, r);

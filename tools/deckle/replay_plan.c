@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A trace becomes operations (replay.h). For each frame of the trace that is live we know the slot and
- * the order of the piece it lies in; frames are kept in chunks of 512, found by hashing.
+ * A trace becomes operations (replay.h). For each frame of the trace that is live we know the slot
+ * and the order of the piece it lies in; frames are kept in chunks of 512, found by hashing.
  *
  * What a trace leaves out is filled in so that every frame that Deckle gives out comes back:
  *   - a free of frames that are not live is that of a block from before the recording: a slot that
  *     the run allocates before it begins;
  *   - a free of part of a block is preceded by a split of the block into parts of that size;
- *   - a free of more than one block becomes a free of each, the gaps between are blocks from before;
+ *   - a free of more than one block becomes a free of each, the gaps between are blocks from
+ * before;
  *   - an allocation of live frames is preceded by the frees that the trace does not show.
  */
 #include <stdio.h>
@@ -196,12 +197,17 @@ static bool add_split(struct replay_plan *p, const struct trace_event *e, uint32
                            .order = e->order,
                            .old_order = (uint8_t)unit};
 
+    /* Linux dissolves a compound block before it frees the pieces; Deckle divides plain ones. */
+    p->counts.dissolved += (p->ops[s->op].gfp & DECKLE_GFP_COMP) != 0 && !s->adopted;
+    if (!s->adopted)
+        p->ops[s->op].gfp &= ~DECKLE_GFP_COMP;
     return add_op(p, &op) && mark(p, piece, unit, slot, e->order);
 }
 
 /* --- events ---------------------------------------------------------------------------------- */
 
-/* The type of a migratetype of Linux as the gfp flags say it: 0 Unmovable, 1 Movable, 2 Reclaimable. */
+/* The type of a migratetype of Linux as the gfp flags say it: 0 Unmovable, 1 Movable, 2
+ * Reclaimable. */
 static unsigned int type_of(uint32_t gfp)
 {
     return gfp & DECKLE_GFP_MOVABLE ? 1 : gfp & DECKLE_GFP_RECLAIMABLE ? 2 : 0;
@@ -250,6 +256,7 @@ static bool plan_alloc(struct replay_plan *p, const struct trace_event *e, uint6
         return false;
     op.gfp = request_flags(p, e);
     op.slot = add_slot(p, pfn, e->order, e->cpu, false);
+    p->slots[op.slot].op = p->nr_ops;
     if (op.slot == 0 || !add_op(p, &op) || !mark(p, pfn, e->order, op.slot, e->order))
         return false;
     p->allocated += UINT64_C(1) << e->order;
@@ -420,8 +427,7 @@ static void free_frames(struct replay_plan *p)
 bool replay_plan_finish(struct replay_plan *p)
 {
     free_frames(p);
-    p->counts.peak_frames =
-        (uint64_t)((int64_t)p->counts.adopted_frames + p->least_adopted_peak);
+    p->counts.peak_frames = (uint64_t)((int64_t)p->counts.adopted_frames + p->least_adopted_peak);
     if (p->max_order > DECKLE_MAX_ORDER_LIMIT)
         p->max_order = DECKLE_MAX_ORDER_LIMIT;
     return list_adopted(p) && list_columns(p);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The pool of a replay. Its frames need no memory: Deckle never touches them, so they are numbers from
- * FIRST_PFN on, above all zone limits: one zone Normal a node. Only with --zero they are mapped.
+ * The pool of a replay. Its frames need no memory: Deckle never touches them, so they are numbers
+ * from FIRST_PFN on, above all zone limits: one zone Normal a node. Only with --zero they are
+ * mapped.
  *
- * Size. Managed is 1.1 times the peak and what the zones keep from ordinary requests: the high mark of
- * each, and its lowmem_reserve. Those depend on how much is managed, so a pool is made, asked and made
- * again until the number stays (the reserves grow slower than the memory, so it does).
+ * Size. Managed is 1.1 times the peak and what the zones keep from ordinary requests: the high mark
+ * of each, and its lowmem_reserve. Those depend on how much is managed, so a pool is made, asked
+ * and made again until the number stays (the reserves grow slower than the memory, so it does).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -90,7 +91,8 @@ static void use_rseq(struct deckle_host *host)
 
 /* --- CPUs ------------------------------------------------------------------------------------ */
 
-/* The CPUs this process may use, as many as there are threads; the pool's CPU ids end with the last. */
+/* The CPUs this process may use, as many as there are threads; the pool's CPU ids end with the
+ * last. */
 static bool choose_cpus(struct replay_pool *pool, uint32_t nr_threads)
 {
     cpu_set_t allowed;

@@ -7,9 +7,15 @@
 #include "replay.h"
 #include "ui.h"
 
-#define HUGE_ORDER     9u
-#define SHOWN_ORDERS   11u /* columns of the table of free blocks; the last one sums those above */
-#define NOTE           160u
+#define HUGE_ORDER   9u
+#define SHOWN_ORDERS 11u /* columns of the table of free blocks; the last one sums those above */
+#define NOTE         160u
+
+/* What trace_event.line counts. */
+static const char *place(const struct replay_report *r)
+{
+    return r->facts->format == TRACE_FORMAT_PACKED ? "event" : "line";
+}
 
 static const char *s(uint64_t n)
 {
@@ -91,9 +97,8 @@ static void print_head(FILE *to, const struct replay_report *r)
             ui_duration(b, r->facts->last_ns - r->facts->first_ns));
     fprintf(to, "replayed %s by %" PRIu32 " thread%s on %" PRIu32 " CPU%s%s in %s%s\n",
             r->options->free_running ? "free-running" : "in the order of the file", x->threads,
-            s(x->threads), r->pool->nr_cpus, s(r->pool->nr_cpus),
-            times > 1 ? ", repeatedly," : "", ui_duration(b, x->elapsed_ns),
-            x->interrupted ? " (interrupted)" : "");
+            s(x->threads), r->pool->nr_cpus, s(r->pool->nr_cpus), times > 1 ? ", repeatedly," : "",
+            ui_duration(b, x->elapsed_ns), x->interrupted ? " (interrupted)" : "");
     if (times > 1)
         fprintf(to, "%" PRIu32 " of %" PRIu64 " times completed; all counts are of all times\n",
                 x->rounds, times);
@@ -133,21 +138,17 @@ static void print_memory(FILE *to, const struct replay_report *r)
 static void rows_of_failures(struct ui_table *t, const struct replay_report *r)
 {
     const struct replay_counts *c = &r->result->counts;
+    const struct replay_plan_counts *p = &r->plan->counts;
     char note[NOTE], name[64];
 
     for (int e = 1; e < 32; e++) {
-        bool first = c->failure_line > 0;
+        bool illegal = -e == DECKLE_EINVAL || -e == DECKLE_E2BIG;
 
         if (c->failures[e] == 0)
             continue;
-        if (-e == DECKLE_EINVAL || -e == DECKLE_E2BIG)
-            snprintf(note, sizeof(note), "%s; first in line %" PRIu32,
-                     r->plan->counts.illegal_why != NULL ? r->plan->counts.illegal_why
-                                                         : deckle_strerror(-e),
-                     r->plan->counts.illegal_line);
-        else
-            snprintf(note, sizeof(note), "%s%s%" PRIu32, deckle_strerror(-e),
-                     first ? "; first in line " : "; line ", c->failure_line);
+        snprintf(note, sizeof(note), "%s; first in %s %" PRIu32,
+                 illegal && p->illegal_why != NULL ? p->illegal_why : deckle_strerror(-e), place(r),
+                 illegal ? p->illegal_line : c->failure_line);
         snprintf(name, sizeof(name), "    %s", deckle_error_name(-e));
         row(t, name, c->failures[e], note);
     }
@@ -156,14 +157,18 @@ static void rows_of_failures(struct ui_table *t, const struct replay_report *r)
 static void rows_of_allocs(struct ui_table *t, const struct replay_report *r)
 {
     const struct replay_plan_counts *p = &r->plan->counts;
+    const struct replay_counts *c = &r->result->counts;
     uint64_t failed = 0;
 
     for (int e = 1; e < 32; e++)
-        failed += r->result->counts.failures[e];
-    row(t, "allocations", r->result->counts.allocs, "");
+        failed += c->failures[e];
+    row(t, "allocations", c->allocs, "");
     row(t, "  failed", failed, failed > 0 ? "by reason:" : "");
     rows_of_failures(t, r);
     row_some(t, "  failed in Linux", r->totals->failed, "not replayed");
+    row_some(t, "  left the node", c->left_node,
+             "asked for one node alone; then tried on all, as Linux does");
+    row_some(t, "  made plain", p->dissolved, "compound blocks that the trace frees in pieces");
     row_some(t, "  zone dropped", p->zone_bits, "asked for DMA or DMA32 memory; got any");
     row_some(t, "  flags dropped", p->unknown_bits, "had gfp bits that Deckle does not know");
     row_some(t, "  other type", p->type_differs,
@@ -240,8 +245,7 @@ static void row_of_times(struct ui_table *t, const struct replay_report *r, cons
                  ns_text(at[2], r, histogram_quantile(h, 999, 1000)), ns_text(at[3], r, h->most));
 }
 
-/* The order with the most calls below the given number of calls, REPLAY_NR_ORDERS if there is none. */
-static void rows_by_order(struct ui_table *t, const struct replay_report *r, const char *what,
+static void rows_by_order(struct ui_table *t, const struct replay_report *r,
                           const struct histogram of[REPLAY_NR_ORDERS], uint64_t all)
 {
     for (uint32_t o = 0; o < REPLAY_NR_ORDERS; o++) {
@@ -250,7 +254,7 @@ static void rows_by_order(struct ui_table *t, const struct replay_report *r, con
         /* Orders that are everything, or less than a hundredth of it, say nothing of their own. */
         if (of[o].count == 0 || of[o].count == all || of[o].count < all / 100)
             continue;
-        snprintf(name, sizeof(name), "  %s of order %" PRIu32, what, o);
+        snprintf(name, sizeof(name), "  of order %" PRIu32, o);
         row_of_times(t, r, name, &of[o]);
     }
 }
@@ -259,20 +263,24 @@ static void print_times(FILE *to, const struct replay_report *r)
 {
     struct ui_table *t = ui_table_new("lrrrrr");
     struct histogram all;
-    char cost[UI_NUMBER];
+    char cost[UI_NUMBER], step[UI_NUMBER];
 
-    fprintf(to,
-            "\nNanoseconds of one call (without the %s ns that reading the clock takes)\n",
-            ns_text(cost, r, (uint64_t)r->result->clock_ticks));
+    fprintf(to, "\nNanoseconds of one call\n");
     ui_table_row(t, "", "calls", "median", "p99", "p99.9", "max");
     replay_merge_orders(&all, r->result->allocs);
     row_of_times(t, r, "allocation", &all);
-    rows_by_order(t, r, "", r->result->allocs, all.count);
+    rows_by_order(t, r, r->result->allocs, all.count);
     replay_merge_orders(&all, r->result->frees);
     row_of_times(t, r, "free", &all);
-    rows_by_order(t, r, "", r->result->frees, all.count);
+    rows_by_order(t, r, r->result->frees, all.count);
     ui_table_print(t, to, 2, true);
     ui_table_free(t);
+    fprintf(
+        to,
+        "  Reading the clock (%s ns) is subtracted; it advances in steps of %s ns. p99: 99 of 100\n"
+        "  calls took at most this. Long times are mostly those of other programs on the CPU.\n",
+        ns_text(cost, r, (uint64_t)r->result->clock_ticks),
+        ns_text(step, r, r->result->clock_step));
 }
 
 /* --- the shared level ------------------------------------------------------------------------ */
@@ -294,11 +302,13 @@ static void print_shared(FILE *to, const struct replay_report *r)
 {
     const struct replay_zones *z = &r->result->after;
     struct ui_table *t = ui_table_new("lrrrr");
-    uint64_t times = r->options->repeat;
+    uint64_t times = r->result->rounds > 0 ? r->result->rounds : 1;
     char a[UI_NUMBER], b[UI_NUMBER], c[UI_NUMBER];
 
     fprintf(to, "\nShared level: trips from a CPU's cache to the memory of all CPUs%s\n",
-            times > 1 ? " (Linux: times the repeats)" : "");
+            r->result->interrupted ? " (Linux: complete)"
+            : times > 1            ? " (Linux: as often)"
+                                   : "");
     ui_table_row(t, "", "Deckle: trips", "frames", "Linux: trips", "frames");
     row_of_shared(t, "to fetch", z->refills, z->refill_frames, &r->totals->refill, times);
     row_of_shared(t, "to give back", z->drains, z->drain_frames, &r->totals->drain, times);
@@ -306,7 +316,11 @@ static void print_shared(FILE *to, const struct replay_report *r)
                  ui_count(b, r->totals->fallbacks * times), "");
     ui_table_print(t, to, 2, true);
     ui_table_free(t);
-    fprintf(to, "  in caches at the end: %s frame%s\n", ui_count(c, z->cached), s(z->cached));
+    fprintf(
+        to,
+        "  %s frames were in caches at the end. Caches are sized after the memory, which was far\n"
+        "  more where Linux was recorded: --size gives as much here.\n",
+        ui_count(c, z->cached));
 }
 
 /* --- free memory ----------------------------------------------------------------------------- */
@@ -384,7 +398,7 @@ static void print_faults(FILE *to, const struct replay_report *r)
         fprintf(to, "  %s frame%s asked for zeroed were not\n", ui_count(a, c->not_zero),
                 s(c->not_zero));
     if (c->fault_line > 0)
-        fprintf(to, "  the first fault is that of line %" PRIu32 "\n", c->fault_line);
+        fprintf(to, "  the first fault is that of %s %" PRIu32 "\n", place(r), c->fault_line);
     if (x->invalid[0] != '\0')
         fprintf(to, "  the metadata: %s\n", x->invalid);
 }
