@@ -110,6 +110,8 @@ struct bench_set {
     unsigned nr;
     struct bench_lane lanes[BENCH_MAX_LANES];
     struct bench_pool pools[BENCH_MAX_LANES]; /* of those that are Deckle's */
+    char *memory; /* what the references touch; NULL = nothing */
+    size_t memory_bytes;
 };
 
 /* 0, or an exit status after a message. */

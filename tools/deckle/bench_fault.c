@@ -7,8 +7,7 @@
  *
  * The frames of Deckle are backed and have been touched before, as in a program that keeps its
  * memory; the lane "zeroed" clears every frame as it is given out, which is what the kernel's fault
- * must do. All lanes but the kernel's use the same memory. Threads share one pool; processes have a
- * pool each.
+ * must do. The references have such memory too. Threads share one pool; processes have a pool each.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -70,7 +69,7 @@ int bench_fault_open(const struct bench *bench, unsigned nr_tasks, enum bench_ba
 {
     struct bench_wish wish = {.lanes = FAULT_LANES,
                               .nr_cpus = nr_tasks,
-                              .stock = {.first_pfn = BENCH_FIRST_PFN, .blocks = {FAULT_PAGES}},
+                              .stock = {.blocks = {FAULT_PAGES}},
                               .pool_bytes = nr_tasks * FAULT_BYTES + SLACK,
                               .backing = backing};
     const struct bench_lane *deckle;
@@ -80,11 +79,6 @@ int bench_fault_open(const struct bench *bench, unsigned nr_tasks, enum bench_ba
     if (status != UI_OK)
         return status;
     deckle = bench_set_lane(set, BENCH_LANE_RSEQ);
-    for (unsigned i = 0; i < set->nr; i++) {
-        set->lanes[i].memory = deckle->memory;
-        /* floor hands out frame 0 all the time. */
-        set->lanes[i].first_pfn = set->lanes[i].kind == BENCH_LANE_FLOOR ? 0 : deckle->first_pfn;
-    }
     zero = &set->lanes[set->nr++];
     *zero = *deckle;
     zero->kind = BENCH_LANE_ZERO;
@@ -222,11 +216,12 @@ static uint64_t available_bytes(void)
     return kib << 10;
 }
 
-/* The pool and the kernel's mapping of each task, of threads and of processes in turn (a process's
- * pool beside the threads' one, which stays). */
+/* Memory of the allocators and the kernel's mapping, for each task; the threads' allocators stay
+ * while processes make theirs. */
 static bool memory_suffices(struct bench_table *table, unsigned tasks)
 {
-    uint64_t need = tasks * (3 * FAULT_BYTES + 2 * SLACK) + SLACK, have = available_bytes();
+    uint64_t set = 2 * FAULT_BYTES + SLACK; /* of one task */
+    uint64_t need = tasks * (2 * set + FAULT_BYTES) + SLACK, have = available_bytes();
     char needed[UI_NUMBER], available[UI_NUMBER];
 
     if (have / 10 * 9 >= need)

@@ -6,6 +6,7 @@
 #include "bench.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 struct lane_text {
     const char *name;
@@ -40,17 +41,15 @@ const struct bench_lane *bench_set_lane(const struct bench_set *set, enum bench_
 
 static int no_memory(const char *name)
 {
-    ui_error("bench: no memory for the reference %s", name);
+    ui_error("bench: not enough memory for the references: %s", name);
     return UI_MISSING;
 }
 
-static int open_pool(const struct bench *bench, const struct bench_wish *wish,
-                     struct bench_set *set, struct bench_lane *lane)
+static int open_pool(const struct bench_wish *wish, struct bench_set *set, struct bench_lane *lane)
 {
     struct bench_pool *pool = &set->pools[lane - set->lanes];
     uint32_t features = lane->kind == BENCH_LANE_CELLS ? DECKLE_FEATURE_CELLS : 0;
-    unsigned ids = bench->cpus[bench->nr_cpus - 1] + 1; /* the list ascends */
-    int status = bench_pool_open(pool, wish->pool_bytes, features, ids, wish->backing);
+    int status = bench_pool_open(pool, wish->pool_bytes, features, wish->backing);
 
     if (status != 0)
         return status;
@@ -65,6 +64,7 @@ static int open_lane(const struct bench *bench, const struct bench_wish *wish,
                      struct bench_set *set, struct bench_lane *lane)
 {
     lane->name = bench_lane_name(lane->kind);
+    lane->memory = set->memory;
     switch (lane->kind) {
     case BENCH_LANE_FLOOR:
         lane->ops = &bench_floor_ops;
@@ -81,7 +81,7 @@ static int open_lane(const struct bench *bench, const struct bench_wish *wish,
         return lane->ctx != NULL ? 0 : no_memory(lane->name);
     case BENCH_LANE_RSEQ:
     case BENCH_LANE_CELLS:
-        return open_pool(bench, wish, set, lane);
+        return open_pool(wish, set, lane);
     case BENCH_LANE_ZERO:
     case BENCH_LANE_KERNEL:
     case BENCH_NR_LANE_KINDS:
@@ -93,6 +93,13 @@ static int open_lane(const struct bench *bench, const struct bench_wish *wish,
 int bench_set_open(const struct bench *bench, const struct bench_wish *wish, struct bench_set *set)
 {
     memset(set, 0, sizeof(*set));
+    if (wish->backing != BENCH_BACKING_NONE) {
+        set->memory_bytes = (size_t)bench_stock_frames(&wish->stock, wish->nr_cpus)
+                            << BENCH_PAGE_SHIFT;
+        set->memory = bench_map(set->memory_bytes, wish->backing);
+        if (set->memory == NULL)
+            return no_memory("memory");
+    }
     for (unsigned kind = 0; kind < BENCH_NR_LANE_KINDS; kind++) {
         struct bench_lane *lane = &set->lanes[set->nr];
         int status;
@@ -124,6 +131,8 @@ int bench_set_close(struct bench_set *set)
         else if (bench_pool_close(&set->pools[i], lane->name) != 0)
             status = UI_FAULT;
     }
+    if (set->memory != NULL)
+        munmap(set->memory, set->memory_bytes);
     memset(set, 0, sizeof(*set));
     return status;
 }
