@@ -8,8 +8,9 @@
  *   bits 13-16  9 - order of the largest free run, 10 = none. May be too large, never too small,
  *               but for operations that are not finished
  *   bits 17-21  flags
- *   bits 22-    version: advances with every give, undo and change of type; the run is lowered only
- *               by a CAS against the version read before the scan
+ *   bits 22-    version: advances with every give, undo, change of type and loss of the owner; the
+ *               run is lowered only by a CAS against the version read before the scan. As a number
+ *               W grows with every change (but for wrapping), so it can be summed like a version
  *
  * Zero is a fresh block: all free, Movable, run of order 9.
  */

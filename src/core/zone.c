@@ -273,7 +273,7 @@ static void disown(struct dk_call *c, uint32_t block)
     dk_aword *word = &c->d->words[block];
     dk_word w = dk_load_seq(word);
     while (span && (w & DK_W_OWNED)) {
-        dk_word from = w, to = w & ~DK_W_OWNED;
+        dk_word from = w, to = (w & ~DK_W_OWNED) + DK_W_VERSION_ONE;
         if (dk_cas(word, &w, to)) {
             dk_index_move(c->d, span, block, from, to);
             return;
