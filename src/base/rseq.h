@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Restartable sequences on a per-CPU stack of 32-bit values: pop, push, their bulk forms and the folding
- * of the pop count. Knows the stack and the kernel's interface, nothing of pages; what a remote CPU may
- * do to a stack, and why this is correct, is told at the head of core/pcp_rseq.c.
+ * Restartable sequences on a per-CPU stack of 32-bit values: pop, push, their bulk forms and the
+ * folding of the pop count. Knows the stack and the kernel's interface, nothing of pages; what a
+ * remote CPU may do to a stack, and why this is correct, is told at the head of core/pcp_rseq.c.
  *
- * A stack of one CPU is a header (struct dk_rseq_stack, one line) and the slots behind it. The stacks of
- * the CPUs lie `stride` bytes apart, so a sequence finds its own with the CPU number that it reads inside
- * itself. The header word:
- *   bits  0-14     index: entries
- *   bits 15 and 63 STOP, always both: somebody else has the stack, or wants it; every sequence fails.
- *                  With bit 15 the low half is above every index and every `high`, with bit 63 the word
- *                  is negative: so pop and push test it for nothing.
+ * A stack of one CPU is a header (struct dk_rseq_stack, one line) and the slots behind it. The
+ * stacks of the CPUs lie `stride` bytes apart, so a sequence finds its own with the CPU number that
+ * it reads inside itself. The header word:
+ *   bits  0-14     index: entries bits 15 and 63 STOP, always both: somebody else has the stack, or
+ *   wants it; every sequence fails.
+ *                  With bit 15 the low half is above every index and every `high`, with bit 63 the
+ *                  word is negative: so pop and push test it for nothing.
  *   bits 16-62     pops: entries popped
  * A pop stores head - 1 + 2^16, a push head + 1. A pop that would carry into bit 63 fails until
- * dk_rseq_fold has made room. The one store commits; all other stores of a sequence go where nobody looks
- * before it. If the thread is preempted, migrated, interrupted by a signal or by
+ * dk_rseq_fold has made room. The one store commits; all other stores of a sequence go where nobody
+ * looks before it. If the thread is preempted, migrated, interrupted by a signal or by
  * membarrier(RSEQ) between the first instruction and that store, the kernel sends it to the abort
  * handler, and the sequence has done nothing.
  *
- * The kernel finds a sequence by the descriptor (struct rseq_cs: start, length, abort address) whose
- * address the thread stores in its struct rseq: a field that need not be cleared after the sequence.
- * The word before the abort handler is the signature with which libc registered the thread.
+ * The kernel finds a sequence by the descriptor (struct rseq_cs: start, length, abort address)
+ * whose address the thread stores in its struct rseq: a field that need not be cleared after the
+ * sequence. The word before the abort handler is the signature with which libc registered the
+ * thread.
  *
- * DK_HAVE_RSEQ is defined where sequences exist: x86-64 and little-endian aarch64 with 64-bit pointers,
- * and the simulated machine, whose form of them is C that can be interrupted at every access.
+ * DK_HAVE_RSEQ is defined where sequences exist: x86-64 and little-endian aarch64 with 64-bit
+ * pointers, and the simulated machine, whose form of them is C that can be interrupted at every
+ * access.
  */
 #ifndef DK_BASE_RSEQ_H
 #define DK_BASE_RSEQ_H
@@ -57,13 +59,13 @@ struct dk_rseq_stack {
 #define DK_RSEQ_FOLD    ((dk_word)1 << 62) /* what a fold takes out: 2^46 pops */
 #define DK_RSEQ_SLOTS   64u                /* bytes from the header to the first slot */
 
-/* Where a sequence works: everything that does not depend on the CPU. All but base are read inside the
- * sequence, which saves registers: so the fast paths need no stack. */
+/* Where a sequence works: everything that does not depend on the CPU. All but base are read inside
+ * the sequence, which saves registers: so the fast paths need no stack. */
 struct dk_rseq_at {
     const int64_t *rseq_offset; /* struct rseq of the thread, from the thread pointer */
-    const uint32_t *nr_cpus; /* CPU numbers at or above fail */
-    const uint32_t *stride;  /* bytes from one CPU's stack to the next; all stacks lie within 4 GiB */
-    unsigned char *base;     /* header of CPU 0's stack */
+    const uint32_t *nr_cpus;    /* CPU numbers at or above fail */
+    const uint32_t *stride;     /* bytes from one CPU's stack to the next; all lie within 4 GiB */
+    unsigned char *base;        /* header of CPU 0's stack */
 };
 
 static inline bool dk_rseq_is_stopped(dk_word head)
@@ -93,9 +95,9 @@ enum dk_rseq_result {
 #if defined(DK_SIM)
 
 /*
- * The simulated machine. dk_sim_rseq_begin starts a sequence of the running simulated thread and returns
- * the CPU it runs on; dk_sim_rseq_alive is false once something has restarted the thread since. No other
- * thread runs between that question and the store that follows it.
+ * The simulated machine. dk_sim_rseq_begin starts a sequence of the running simulated thread and
+ * returns the CPU it runs on; dk_sim_rseq_alive is false once something has restarted the thread
+ * since. No other thread runs between that question and the store that follows it.
  */
 uint32_t dk_sim_rseq_begin(void);
 bool dk_sim_rseq_alive(void);
@@ -119,7 +121,9 @@ static inline enum dk_rseq_result dk_rseq_commit(struct dk_rseq_stack *stack, dk
 static inline struct dk_rseq_stack *dk_rseq_own(const struct dk_rseq_at *at)
 {
     uint32_t cpu = dk_sim_rseq_begin();
-    return cpu < *at->nr_cpus ? (struct dk_rseq_stack *)(void *)(at->base + cpu * *at->stride) : NULL;
+    if (cpu >= *at->nr_cpus)
+        return NULL;
+    return (struct dk_rseq_stack *)(void *)(at->base + cpu * *at->stride);
 }
 
 static inline dk_a32 *dk_rseq_slots(struct dk_rseq_stack *stack)
@@ -127,8 +131,9 @@ static inline dk_a32 *dk_rseq_slots(struct dk_rseq_stack *stack)
     return (dk_a32 *)(void *)((unsigned char *)stack + DK_RSEQ_SLOTS);
 }
 
-static inline enum dk_rseq_result dk_rseq_popn(const struct dk_rseq_at *at, uint32_t *out, uint32_t n,
-                                               uint32_t *done, struct dk_rseq_stack **own)
+static inline enum dk_rseq_result dk_rseq_popn(const struct dk_rseq_at *at, uint32_t *out,
+                                               uint32_t n, uint32_t *done,
+                                               struct dk_rseq_stack **own)
 {
     struct dk_rseq_stack *stack = dk_rseq_own(at);
     if (!stack)

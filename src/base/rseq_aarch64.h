@@ -4,7 +4,8 @@
 #ifndef DK_BASE_RSEQ_AARCH64_H
 #define DK_BASE_RSEQ_AARCH64_H
 
-/* The kernel's own view of where the thread runs; negative (so: huge) while it is not registered. */
+/* The kernel's own view of where the thread runs; negative (so: huge) while it is not registered.
+ */
 DK_INLINE uint32_t dk_rseq_cpu_id(int64_t rseq_offset)
 {
     uint32_t cpu;
@@ -18,10 +19,10 @@ DK_INLINE uint32_t dk_rseq_cpu_id(int64_t rseq_offset)
 }
 
 /*
- * Descriptor (label 3) and start (1): x9 = this CPU's header. The sequence ends at label 2, right after
- * the store that commits; the kernel aborts it to label 4, behind the signature; label 6 is where it
- * gives up by itself. The committing store is plain: a remote CPU looks behind it only after membarrier,
- * which orders this CPU's stores.
+ * Descriptor (label 3) and start (1): x9 = this CPU's header. The sequence ends at label 2, right
+ * after the store that commits; the kernel aborts it to label 4, behind the signature; label 6 is
+ * where it gives up by itself. The committing store is plain: a remote CPU looks behind it only
+ * after membarrier, which orders this CPU's stores.
  */
 #define DK_RSEQ_BEGIN                                                                              \
     ".pushsection __rseq_cs, \"aw\"\n\t"                                                           \
@@ -58,7 +59,7 @@ DK_INLINE uint32_t dk_rseq_cpu_id(int64_t rseq_offset)
     ".previous\n\t"
 
 #define DK_RSEQ_AT(at)                                                                             \
-    [rseq] "r"(*(at)->rseq_offset), [cpus] "m"(*(at)->nr_cpus), [stride] "m"(*(at)->stride),        \
+    [rseq] "r"(*(at)->rseq_offset), [cpus] "m"(*(at)->nr_cpus), [stride] "m"(*(at)->stride),       \
         [base] "r"((at)->base)
 
 /* x10 = head, x11 = index - 1; fails on index 0. */
@@ -107,8 +108,9 @@ DK_INLINE bool dk_rseq_push(const struct dk_rseq_at *at, uint32_t value)
 }
 
 /* Up to n (1 … 64) entries, the top first; *done = how many, *own = the stack they came from. */
-static inline enum dk_rseq_result dk_rseq_popn(const struct dk_rseq_at *at, uint32_t *out, uint32_t n,
-                                               uint32_t *done, struct dk_rseq_stack **own)
+static inline enum dk_rseq_result dk_rseq_popn(const struct dk_rseq_at *at, uint32_t *out,
+                                               uint32_t n, uint32_t *done,
+                                               struct dk_rseq_stack **own)
 {
     struct dk_rseq_stack *stack;
     uint64_t count;

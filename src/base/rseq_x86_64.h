@@ -2,24 +2,28 @@
 /*
  * The sequences of rseq.h in x86-64 instructions. Only rseq.h includes this file.
  *
- * No asm goto: with outputs gcc before 12.4 and 13.3 loses their values in places (its bug 113921), and
- * without outputs the value would go through memory. Instead pop and push leave their result in the carry
- * flag, as their last comparison set it; the others in a register.
+ * No asm goto: with outputs gcc before 12.4 and 13.3 loses their values in places (its bug 113921),
+ * and without outputs the value would go through memory. Instead pop and push leave their result in
+ * the carry flag, as their last comparison set it; the others in a register.
  */
 #ifndef DK_BASE_RSEQ_X86_64_H
 #define DK_BASE_RSEQ_X86_64_H
 
-/* The kernel's own view of where the thread runs; negative (so: huge) while it is not registered. */
+/* The kernel's own view of where the thread runs; negative (so: huge) while it is not registered.
+ */
 DK_INLINE uint32_t dk_rseq_cpu_id(int64_t rseq_offset)
 {
     uint32_t cpu;
-    __asm__ __volatile__("movl %%fs:4(%[rseq]), %[cpu]" : [cpu] "=r"(cpu) : [rseq] "r"(rseq_offset));
+    __asm__ __volatile__("movl %%fs:4(%[rseq]), %[cpu]"
+                         : [cpu] "=r"(cpu)
+                         : [rseq] "r"(rseq_offset));
     return cpu;
 }
 
 /*
- * Descriptor (label 3) and start (1): rax = this CPU's header; rcx is lost. The sequence ends at label 2, right after
- * the store that commits; the kernel aborts it to label 4; label 6 is where it gives up by itself.
+ * Descriptor (label 3) and start (1): rax = this CPU's header; rcx is lost. The sequence ends at
+ * label 2, right after the store that commits; the kernel aborts it to label 4; label 6 is where it
+ * gives up by itself.
  */
 #define DK_RSEQ_BEGIN                                                                              \
     ".pushsection __rseq_cs, \"aw\"\n\t"                                                           \
@@ -38,8 +42,8 @@ DK_INLINE uint32_t dk_rseq_cpu_id(int64_t rseq_offset)
     "imull %[stride], %%eax\n\t"                                                                   \
     "addq %[base], %%rax\n\t"
 
-/* The abort handler stands behind its signature, which is the operand of an undefined instruction so that
- * nothing can run into it. Then what to do for an abort, and for a failure. */
+/* The abort handler stands behind its signature, which is the operand of an undefined instruction
+ * so that nothing can run into it. Then what to do for an abort, and for a failure. */
 #define DK_RSEQ_END(aborted, failed)                                                               \
     "2:\n\t"                                                                                       \
     ".pushsection __rseq_failure, \"ax\"\n\t"                                                      \
@@ -78,8 +82,8 @@ DK_INLINE bool dk_rseq_pop(const struct dk_rseq_at *at, uint32_t *out)
     return !failed;
 }
 
-/* With STOP the low half of the head is 0x8000 or more: above every high. The comparison leaves the carry
- * set if there is room. */
+/* With STOP the low half of the head is 0x8000 or more: above every high. The comparison leaves the
+ * carry set if there is room. */
 DK_INLINE bool dk_rseq_push(const struct dk_rseq_at *at, uint32_t value)
 {
     bool done;
@@ -98,8 +102,9 @@ DK_INLINE bool dk_rseq_push(const struct dk_rseq_at *at, uint32_t value)
 }
 
 /* Up to n (1 … 64) entries, the top first; *done = how many, *own = the stack they came from. */
-static inline enum dk_rseq_result dk_rseq_popn(const struct dk_rseq_at *at, uint32_t *out, uint32_t n,
-                                               uint32_t *done, struct dk_rseq_stack **own)
+static inline enum dk_rseq_result dk_rseq_popn(const struct dk_rseq_at *at, uint32_t *out,
+                                               uint32_t n, uint32_t *done,
+                                               struct dk_rseq_stack **own)
 {
     uint64_t count, result = DK_RSEQ_DONE;
     __asm__ __volatile__(DK_RSEQ_BEGIN DK_RSEQ_POP_HEAD

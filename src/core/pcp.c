@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Per-CPU caches: the entry points behind the fast paths, the same for both kinds. Which list an entry is
- * in, what an emptied list means and what is counted is settled in pcp_rseq.c and pcp_cells.c; sizes in
- * pcp_tune.c.
+ * Per-CPU caches: the entry points behind the fast paths, the same for both kinds. Which list an
+ * entry is in, what an emptied list means and what is counted is settled in pcp_rseq.c and
+ * pcp_cells.c; sizes in pcp_tune.c.
  */
 #include "core/pcp_internal.h"
 

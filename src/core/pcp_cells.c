@@ -1,42 +1,43 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Caches as arrays of atomic cells: for shared pools, kernels, 32-bit machines, and wherever restartable
- * sequences are missing. Anybody may push to and pop from anybody's list at any time, an NMI too; the
- * per-CPU hint only makes it likely that nobody else does.
+ * Caches as arrays of atomic cells: for shared pools, kernels, 32-bit machines, and wherever
+ * restartable sequences are missing. Anybody may push to and pop from anybody's list at any time,
+ * an NMI too; the per-CPU hint only makes it likely that nobody else does.
  *
- * A cell is {frame, client, phase, full}. A pop is a CAS full -> empty on one cell, a push a CAS empty ->
- * full; either is complete with its CAS. There is no other agreement: cells are independent of each
- * other, so a frame is in exactly one cell or in one pair of hands, and an ABA on a cell is harmless
- * (a CAS that finds the value it expects takes the frame it saw, or fills a cell that is empty).
+ * A cell is {frame, client, phase, full}. A pop is a CAS full -> empty on one cell, a push a CAS
+ * empty -> full; either is complete with its CAS. There is no other agreement: cells are
+ * independent of each other, so a frame is in exactly one cell or in one pair of hands, and an ABA
+ * on a cell is harmless (a CAS that finds the value it expects takes the frame it saw, or fills a
+ * cell that is empty).
  *
- * The hint (lh->head) is where the top of the stack should be. It is stored without order after each
- * operation and may be wrong: two threads of one CPU may have been interleaved, or the thread has
- * migrated. Too high, and pop looks downwards: a few cells in the fast path, all in dk_cells_pop_bulk.
- * Too low, and full cells lie at or above it: push passes over them and takes the hint along; until
- * then they are reached by drains.
+ * The hint (lh->head) is where the top of the stack should be. It is stored without order after
+ * each operation and may be wrong: two threads of one CPU may have been interleaved, or the thread
+ * has migrated. Too high, and pop looks downwards: a few cells in the fast path, all in
+ * dk_cells_pop_bulk. Too low, and full cells lie at or above it: push passes over them and takes
+ * the hint along; until then they are reached by drains.
  *
- * Emptiness. A list may only be reported empty if every completed push has been popped (contract rule
- * 6), and nobody wants to read all cells for that. So there is a word above the cells, with the protocol
- * of an index word (index.c): lh->live = {LIVE, CLEAR, version}.
+ * Emptiness. A list may only be reported empty if every completed push has been popped (contract
+ * rule 6), and nobody wants to read all cells for that. So there is a word above the cells, with
+ * the protocol of an index word (index.c): lh->live = {LIVE, CLEAR, version}.
  *   Push: CAS the cell, then load `live`. LIVE without CLEAR: done. Else CAS {LIVE, version + 1}.
- *   Drain: CAS {LIVE, CLEAR, version + 1}; look at all cells and take what is full; CAS that exact word to
- *   {0, same version}. If that fails, a push came, or another drain: start again.
- * With LIVE clear all completed pushes have been popped. Consider a push that found LIVE without CLEAR:
- * its load precedes the drain's mark in the single order of seq_cst operations, so its cell CAS does, and
- * the drain's look at the cell, which follows the mark, finds it full and takes it, or popped. A push that
- * found CLEAR or no LIVE has changed the word by the time it completes, and the drain's last CAS fails. Equal
- * versions and no LIVE at two moments mean that the list was empty in between: setting LIVE advances the
- * version. (It has 30 bits; that many pushes into a list that was just emptied would have to happen
- * between the two readings.)
+ *   Drain: CAS {LIVE, CLEAR, version + 1}; look at all cells and take what is full; CAS that exact
+ *   word to {0, same version}. If that fails, a push came, or another drain: start again.
+ * With LIVE clear all completed pushes have been popped. Consider a push that found LIVE without
+ * CLEAR: its load precedes the drain's mark in the single order of seq_cst operations, so its cell
+ * CAS does, and the drain's look at the cell, which follows the mark, finds it full and takes it,
+ * or popped. A push that found CLEAR or no LIVE has changed the word by the time it completes, and
+ * the drain's last CAS fails. Equal versions and no LIVE at two moments mean that the list was
+ * empty in between: setting LIVE advances the version. (It has 30 bits; that many pushes into a
+ * list that was just emptied would have to happen between the two readings.)
  *
- * Closing. The closer sets `high` to 0 and then drains by force, marking lists that are not LIVE as well.
- * A push that had read the old high either completes before the mark, and is found, or meets a `live`
- * that is not plainly LIVE; then it reads high again, and if that is 0 takes its frame back. No push
- * completes after the closer is done.
+ * Closing. The closer sets `high` to 0 and then drains by force, marking lists that are not LIVE as
+ * well. A push that had read the old high either completes before the mark, and is found, or meets
+ * a `live` that is not plainly LIVE; then it reads high again, and if that is 0 takes its frame
+ * back. No push completes after the closer is done.
  *
- * Statistics. The phase counts the pushes of its cell. When it wraps, the push adds what it stood for to
- * `adjust`: pushes of the list = adjust + sum of phases, exact when quiet, at the price of one addition
- * in 2^15 pushes (2^9 on 32-bit machines). Pops follow: pushes - held.
+ * Statistics. The phase counts the pushes of its cell. When it wraps, the push adds what it stood
+ * for to `adjust`: pushes of the list = adjust + sum of phases, exact when quiet, at the price of
+ * one addition in 2^15 pushes (2^9 on 32-bit machines). Pops follow: pushes - held.
  */
 #include "core/pcp_internal.h"
 
@@ -135,8 +136,8 @@ bool dk_cells_push(const struct deckle *d, uint32_t zone, unsigned list, uint32_
 
 /* ---- bulk ------------------------------------------------------------------------------------ */
 
-unsigned dk_cells_pop_bulk(struct deckle *d, uint32_t zone, unsigned list, uint32_t *fis, unsigned n,
-                           struct dk_pcp_list_head **lh)
+unsigned dk_cells_pop_bulk(struct deckle *d, uint32_t zone, unsigned list,
+                           uint32_t *fis, unsigned n, struct dk_pcp_list_head **lh)
 {
     uint32_t cpu = dk_pcp_cpu(d);
     if (cpu >= d->nr_cpus)
@@ -160,8 +161,8 @@ unsigned dk_cells_pop_bulk(struct deckle *d, uint32_t zone, unsigned list, uint3
     return got;
 }
 
-unsigned dk_cells_push_bulk(struct deckle *d, uint32_t zone, unsigned list, const uint32_t *fis,
-                            unsigned n, struct dk_pcp_list_head **lh)
+unsigned dk_cells_push_bulk(struct deckle *d, uint32_t zone, unsigned list,
+                            const uint32_t *fis, unsigned n, struct dk_pcp_list_head **lh)
 {
     uint32_t cpu = dk_pcp_cpu(d);
     if (cpu >= d->nr_cpus)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The fast paths of the per-CPU caches. Only pcp.h includes this file. What may happen to a list
- * meanwhile, and why these few instructions are right, is at the head of pcp_rseq.c and pcp_cells.c.
+ * meanwhile, and why these few instructions are right, is at the head of pcp_rseq.c and
+ * pcp_cells.c.
  */
 #ifndef DK_CORE_PCP_INLINE_H
 #define DK_CORE_PCP_INLINE_H
@@ -13,8 +14,8 @@
 #define DK_PCP_TRIES 1000u
 
 /*
- * The CPU of this thread: read where the kernel keeps it if the host says that there is such a place,
- * else asked of the host. At or above nr_cpus: no caches for this call.
+ * The CPU of this thread: read where the kernel keeps it if the host says that there is such a
+ * place, else asked of the host. At or above nr_cpus: no caches for this call.
  */
 DK_INLINE uint32_t dk_pcp_cpu(const struct deckle *d)
 {
@@ -44,10 +45,11 @@ DK_INLINE void *dk_pcp_slots(const struct dk_pcp_list_head *lh)
 /* ---- stacks ---------------------------------------------------------------------------------- */
 
 #ifdef DK_HAVE_RSEQ
-_Static_assert(offsetof(struct dk_pcp_list_head, head) == offsetof(struct dk_rseq_stack, head) &&
-                   offsetof(struct dk_pcp_list_head, high) == offsetof(struct dk_rseq_stack, high) &&
-                   offsetof(struct dk_rseq_stack, high) == 8 && DK_RSEQ_SLOTS == DK_LINE_BYTES,
+_Static_assert(offsetof(struct dk_pcp_list_head, head) == offsetof(struct dk_rseq_stack, head),
                "a list begins as a stack");
+_Static_assert(offsetof(struct dk_pcp_list_head, high) == offsetof(struct dk_rseq_stack, high) &&
+                   offsetof(struct dk_rseq_stack, high) == 8 && DK_RSEQ_SLOTS == DK_LINE_BYTES,
+               "the sequences have these offsets in their instructions");
 
 /* sets: address of CPU 0's set of a zone. */
 DK_INLINE struct dk_rseq_at dk_stack_in(const struct deckle *d, dk_word sets, unsigned list)
@@ -94,8 +96,8 @@ DK_INLINE bool dk_stack_push(const struct deckle *d, dk_word sets, unsigned list
 
 /* ---- cells ----------------------------------------------------------------------------------- */
 
-/* A cell: the frame (0 when empty), 16 bits for a client on 64-bit machines, the phase, and whether it
- * is full. The phase counts the pushes into this cell and stays when it is emptied. */
+/* A cell: the frame (0 when empty), 16 bits for a client on 64-bit machines, the phase, and whether
+ * it is full. The phase counts the pushes into this cell and stays when it is emptied. */
 #if DK_WORD_BITS == 64
 #define DK_CELL_FRAME_BITS  32u
 #define DK_CELL_PHASE_SHIFT 48u
@@ -129,7 +131,8 @@ static inline dk_word dk_cell_filled(dk_word cell, uint32_t fi)
 #define DK_LIVE_CLEAR   2u /* somebody is about to find the list empty */
 #define DK_LIVE_VERSION 4u
 
-/* pcp_cells.c. Not inline: two locked operations are far more than a call. pop: DK_NONE = failed. */
+/* pcp_cells.c. Not inline: two locked operations are far more than a call. pop: DK_NONE = failed.
+ */
 uint32_t dk_cells_pop(const struct deckle *d, uint32_t zone, unsigned list);
 bool dk_cells_push(const struct deckle *d, uint32_t zone, unsigned list, uint32_t fi);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of the per-CPU caches share: pcp.c (entry points), pcp_size.c (how large lists are),
- * pcp_rseq.c and pcp_cells.c (the two kinds). Nobody else includes it.
+ * What the files of the per-CPU caches share: pcp.c (entry points), pcp_size.c (how large lists
+ * are), pcp_rseq.c and pcp_cells.c (the two kinds). Nobody else includes it.
  */
 #ifndef DK_CORE_PCP_INTERNAL_H
 #define DK_CORE_PCP_INTERNAL_H
@@ -31,26 +31,27 @@ void dk_pcp_give(struct deckle *d, struct dk_zone *zone, unsigned list, const ui
                  unsigned n);
 
 /*
- * The two kinds, with one meaning. pop and push work on the list of the CPU they find themselves on and
- * move 1 … DK_REFILL_MAX entries, as many as there are or fit; *lh = the list they worked on, if they
- * moved any. drain empties the lists of one CPU named by a mask, by whomever it is called; forced lists
- * are stopped even if they look empty, so that operations in flight end before it returns.
+ * The two kinds, with one meaning. pop and push work on the list of the CPU they find themselves on
+ * and move 1 … DK_REFILL_MAX entries, as many as there are or fit; *lh = the list they worked on,
+ * if they moved any. drain empties the lists of one CPU named by a mask, by whomever it is called;
+ * forced lists are stopped even if they look empty, so that operations in flight end before it
+ * returns.
  */
-unsigned dk_stack_pop_bulk(struct deckle *d, uint32_t zone, unsigned list, uint32_t *fis, unsigned n,
-                           struct dk_pcp_list_head **lh);
-unsigned dk_stack_push_bulk(struct deckle *d, uint32_t zone, unsigned list, const uint32_t *fis,
-                            unsigned n, struct dk_pcp_list_head **lh);
+unsigned dk_stack_pop_bulk(struct deckle *d, uint32_t zone, unsigned list,
+                           uint32_t *fis, unsigned n, struct dk_pcp_list_head **lh);
+unsigned dk_stack_push_bulk(struct deckle *d, uint32_t zone, unsigned list,
+                            const uint32_t *fis, unsigned n, struct dk_pcp_list_head **lh);
 int dk_stack_drain(struct deckle *d, struct dk_zone *zone, uint32_t cpu, uint64_t lists, bool force,
                    uint64_t *moved);
 uint64_t dk_stack_version(const struct dk_pcp_list_head *lh, uint32_t *held);
 void dk_stack_stat(const struct dk_pcp_list_head *lh, struct dk_pcp_list_stat *out);
 
-unsigned dk_cells_pop_bulk(struct deckle *d, uint32_t zone, unsigned list, uint32_t *fis, unsigned n,
-                           struct dk_pcp_list_head **lh);
-unsigned dk_cells_push_bulk(struct deckle *d, uint32_t zone, unsigned list, const uint32_t *fis,
-                            unsigned n, struct dk_pcp_list_head **lh);
-/* The end of a push whose phase wrapped or that met a list not plainly live. false: the list is closed and
- * the frame is back in the caller's hands. */
+unsigned dk_cells_pop_bulk(struct deckle *d, uint32_t zone, unsigned list,
+                           uint32_t *fis, unsigned n, struct dk_pcp_list_head **lh);
+unsigned dk_cells_push_bulk(struct deckle *d, uint32_t zone, unsigned list,
+                            const uint32_t *fis, unsigned n, struct dk_pcp_list_head **lh);
+/* The end of a push whose phase wrapped or that met a list not plainly live. false: the list is
+ * closed and the frame is back in the caller's hands. */
 bool dk_cells_push_ends(struct dk_pcp_list_head *lh, dk_aword *cell, dk_word filled);
 int dk_cells_drain(struct deckle *d, struct dk_zone *zone, uint32_t cpu, uint64_t lists, bool force,
                    uint64_t *moved);
@@ -71,9 +72,11 @@ unsigned dk_pcp_drain_own(struct deckle *d, struct dk_zone *zone, unsigned list,
 bool dk_pcp_make_room(struct deckle *d, struct dk_zone *zone, uint32_t cpu, unsigned list);
 /* The list has just been filled or emptied by other hands than the fast paths'. */
 void dk_pcp_mark_seen(const struct deckle *d, struct dk_pcp_list_head *lh);
-/* high = 0, in a way that stands against whoever is raising it now. After zone->stopped was raised. */
+/* high = 0, in a way that stands against whoever is raising it now. After zone->stopped was raised.
+ */
 void dk_pcp_shut_list(const struct deckle *d, struct dk_pcp_set *set, unsigned list);
-/* All lists of the set to their base size, as far as the budget goes and unless the zone is closed. */
+/* All lists of the set to their base size, as far as the budget goes and unless the zone is closed.
+ */
 void dk_pcp_rest_set(const struct deckle *d, const struct dk_zone *zone, struct dk_pcp_set *set);
 
 /* Entries in the list, as its head says: racy, and for cells a guess. */

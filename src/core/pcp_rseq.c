@@ -1,61 +1,66 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Caches as per-CPU stacks that are entered by restartable sequences (base/rseq.h), and how another CPU
- * empties them. For pools of one process.
+ * Caches as per-CPU stacks that are entered by restartable sequences (base/rseq.h), and how another
+ * CPU empties them. For pools of one process.
  *
  * The head word H = {index, STOP, pops}. Who changes it, and to what:
- *   pop       {i, p}        -> {i-1, p+1}        the owner CPU, plain store at the end of a sequence
- *   push      {i, p}        -> {i+1, p}          the same
- *   fold      {i, p}        -> {i, p-2^46}       the same, only if p >= 2^46
- *   stop      sets STOP                          anybody, atomic OR
- *   take n    {i, STOP, p}  -> {i-n, STOP, p+n}  a drainer that is exclusive, CAS
- *   un-stop   {0, STOP, p}  -> {0, p+1}          a drainer that is exclusive, CAS
+ *   pop      {i, p}        -> {i-1, p+1}        owner CPU, plain store that ends a sequence
+ *   push     {i, p}        -> {i+1, p}          the same
+ *   fold     {i, p}        -> {i, p-2^46}       the same, only if p >= 2^46
+ *   stop     sets STOP                          anybody, atomic OR
+ *   take n   {i, STOP, p}  -> {i-n, STOP, p+n}  a drainer that is exclusive, CAS
+ *   un-stop  {0, STOP, p}  -> {0, p+1}          a drainer that is exclusive, CAS
  * Sequences fail on STOP, so with STOP set and no sequence in flight only drainers change H.
  *
  * A drainer makes itself exclusive: (1) OR STOP into H and remember H1, the value with STOP; (2)
  * membarrier, which restarts every sequence in flight and orders memory with every CPU; (3) read H
- * again. It is exclusive if H == H1, else it starts again, a bounded number of times. Several drainers
- * may be exclusive at once; their CASes arbitrate. (A CAS that expects H1 makes the test by itself; the
- * read saves reading slots for nothing.)
+ * again. It is exclusive if H == H1, else it starts again, a bounded number of times. Several
+ * drainers may be exclusive at once; their CASes arbitrate. (A CAS that expects H1 makes the test
+ * by itself; the read saves reading slots for nothing.)
  *
- * Why H == H1 after the membarrier means that no sequence can still commit. Every sequence that was in
- * flight at (2) has committed or been restarted. One that commits stores a value computed from an H that
- * it loaded without STOP, so it removes STOP from H. If H then equals H1 again, somebody has set STOP
- * after that commit, and H has gone through H1 -> (without STOP) -> H1. That is impossible:
- *   A value cannot recur. Pop, take and un-stop raise pops, push leaves pops and raises the index, STOP
- *   alone changes neither: so (pops, index) grows lexicographically, with two reservations. First, a
- *   sequence stores over whatever happened to H since it loaded it. Between its load of {i, p} and its
- *   store, H can only be {i, p} or {i, STOP, p}: take and un-stop need a drainer that saw {i, STOP, p},
- *   called membarrier and saw it again. That membarrier came after the load of the sequence (had it come
- *   before, the sequence would have loaded a value without STOP in between, and the drainer, by induction
- *   over the changes of H, would not have seen its own value again), so it restarted the sequence. So a
- *   commit undoes at most a STOP. Second, pops has 47 bits and is folded: a value recurs after at least
- *   2^46 pops of one list, while one drainer stands between (1) and (3) or before its CAS.
- * The argument needs all three parts: a drainer that meets STOP set by another one must call membarrier
- * itself and compare itself (the other may not have come to (2) yet); a plain store by a drainer, or an
- * un-stop that leaves pops alone, would let a stalled drainer's CAS succeed on a list that has been
- * opened and stopped again.
+ * Why H == H1 after the membarrier means that no sequence can still commit. Every sequence that was
+ * in flight at (2) has committed or been restarted. One that commits stores a value computed from
+ * an H that it loaded without STOP, so it removes STOP from H. If H then equals H1 again, somebody
+ * has set STOP after that commit, and H has gone through H1 -> (without STOP) -> H1. That is
+ * impossible:
+ *   A value cannot recur. Pop, take and un-stop raise pops, push leaves pops and raises the index,
+ *   STOP alone changes neither: so (pops, index) grows lexicographically, with two reservations.
+ *   First, a sequence stores over whatever happened to H since it loaded it. Between its load of
+ *   {i, p} and its store, H can only be {i, p} or {i, STOP, p}: take and un-stop need a drainer
+ *   that saw {i, STOP, p}, called membarrier and saw it again. That membarrier came after the load
+ *   of the sequence (had it come before, the sequence would have loaded a value without STOP in
+ *   between, and the drainer, by induction over the changes of H, would not have seen its own value
+ *   again), so it restarted the sequence. So a commit undoes at most a STOP. Second, pops has 47
+ *   bits and is folded: a value recurs after at least 2^46 pops of one list, while one drainer
+ *   stands between (1) and (3) or before its CAS.
+ * The argument needs all three parts: a drainer that meets STOP set by another one must call
+ * membarrier itself and compare itself (the other may not have come to (2) yet); a plain store by a
+ * drainer, or an un-stop that leaves pops alone, would let a stalled drainer's CAS succeed on a
+ * list that has been opened and stopped again.
  *
- * Taking: the drainer reads n slots, then CASes H1 -> {i-n, STOP, p+n}. Slots below the index are written
- * only by pushes, and none can commit while H == H1, so a CAS that succeeds took what it read. (A
- * sequence that will be restarted may write slots at or above the index; those are free.) Ordering: the
- * pusher's slot store precedes its commit on its CPU, and the membarrier orders both before (3).
+ * Taking: the drainer reads n slots, then CASes H1 -> {i-n, STOP, p+n}. Slots below the index are
+ * written only by pushes, and none can commit while H == H1, so a CAS that succeeds took what it
+ * read. (A sequence that will be restarted may write slots at or above the index; those are free.)
+ * Ordering: the pusher's slot store precedes its commit on its CPU, and the membarrier orders both
+ * before (3).
  *
- * What a stopped thread withholds. A drainer stopped with STOP set withholds nothing: whoever needs the
- * frames makes himself exclusive and takes them. A drainer holds at most one step (dk_pcp_step) in its
- * hands, which it gives to the shared level before it takes more. The owner CPU never waits: it meets
- * STOP and goes to the shared level. Nor is a list left stopped for ever: of the drainers whose rounds
- * fail, the one whose change of H was the last is exclusive with the value it wrote and continues. Only
- * a membarrier hook that fails leaves STOP behind, until a later drain: nothing but a membarrier can tell
- * that the list may be opened.
+ * What a stopped thread withholds. A drainer stopped with STOP set withholds nothing: whoever needs
+ * the frames makes himself exclusive and takes them. A drainer holds at most one step (dk_pcp_step)
+ * in its hands, which it gives to the shared level before it takes more. The owner CPU never waits:
+ * it meets STOP and goes to the shared level. Nor is a list left stopped for ever: of the drainers
+ * whose rounds fail, the one whose change of H was the last is exclusive with the value it wrote
+ * and continues. Only a membarrier hook that fails leaves STOP behind, until a later drain: nothing
+ * but a membarrier can tell that the list may be opened.
  *
- * An empty list without STOP is left alone: its head, read once, says that it was empty then, and costs
- * no membarrier. A caller that needs more (no push may complete after it returns: closed zones) sets
- * `high` to 0 and forces the stop; sequences that had read the old `high` end with the membarrier.
+ * An empty list without STOP is left alone: its head, read once, says that it was empty then, and
+ * costs no membarrier. A caller that needs more (no push may complete after it returns: closed
+ * zones) sets `high` to 0 and forces the stop; sequences that had read the old `high` end with the
+ * membarrier.
  *
- * Statistics cost the fast path nothing. pops counts all pops; `adjust` counts those that were drains or
- * un-stops, less what was folded or wrapped, so blocks popped by allocations = pops - adjust (mod 2^64).
- * Conservation gives the rest: pushes by frees = allocations + drained + held - refilled.
+ * Statistics cost the fast path nothing. pops counts all pops; `adjust` counts those that were
+ * drains or un-stops, less what was folded or wrapped, so blocks popped by allocations = pops -
+ * adjust (mod 2^64). Conservation gives the rest: pushes by frees = allocations + drained + held -
+ * refilled.
  */
 #include "core/pcp_internal.h"
 
@@ -78,8 +83,8 @@ static bool fold(const struct dk_rseq_at *at)
     return true;
 }
 
-unsigned dk_stack_pop_bulk(struct deckle *d, uint32_t zone, unsigned list, uint32_t *fis, unsigned n,
-                           struct dk_pcp_list_head **lh)
+unsigned dk_stack_pop_bulk(struct deckle *d, uint32_t zone, unsigned list,
+                           uint32_t *fis, unsigned n, struct dk_pcp_list_head **lh)
 {
     struct dk_rseq_at at = dk_stack_at(d, zone, list);
     struct dk_rseq_stack *own;
@@ -96,8 +101,8 @@ unsigned dk_stack_pop_bulk(struct deckle *d, uint32_t zone, unsigned list, uint3
     return 0;
 }
 
-unsigned dk_stack_push_bulk(struct deckle *d, uint32_t zone, unsigned list, const uint32_t *fis,
-                            unsigned n, struct dk_pcp_list_head **lh)
+unsigned dk_stack_push_bulk(struct deckle *d, uint32_t zone, unsigned list,
+                            const uint32_t *fis, unsigned n, struct dk_pcp_list_head **lh)
 {
     struct dk_rseq_at at = dk_stack_at(d, zone, list);
     struct dk_rseq_stack *own;
@@ -117,7 +122,8 @@ unsigned dk_stack_push_bulk(struct deckle *d, uint32_t zone, unsigned list, cons
 /* ---- drains ---------------------------------------------------------------------------------- */
 
 /* Change *head, which has STOP, to this index with STOP or without, and n pops more that were no
- * allocations. What the count of pops cannot hold goes to `adjust`. false: another drainer was faster. */
+ * allocations. What the count of pops cannot hold goes to `adjust`. false: another drainer was
+ * faster. */
 static bool advance(struct dk_pcp_list_head *lh, dk_word *head, uint32_t index, dk_word stop,
                     uint32_t n)
 {
@@ -130,8 +136,8 @@ static bool advance(struct dk_pcp_list_head *lh, dk_word *head, uint32_t index, 
     return true;
 }
 
-/* One list whose head had STOP and was the same before and after a membarrier: empty it and open it.
- * false: another drainer was faster somewhere. */
+/* One list whose head had STOP and was the same before and after a membarrier: empty it and open
+ * it. false: another drainer was faster somewhere. */
 static bool drain_exclusive(struct deckle *d, struct dk_zone *zone, struct dk_pcp_list_head *lh,
                             unsigned list, dk_word head, uint64_t *moved)
 {
@@ -153,7 +159,8 @@ static bool drain_exclusive(struct deckle *d, struct dk_zone *zone, struct dk_pc
     return advance(lh, &head, 0, 0, 1);
 }
 
-/* Set STOP on the lists that hold something; seen[list] = the head with STOP. Returns those lists. */
+/* Set STOP on the lists that hold something; seen[list] = the head with STOP. Returns those lists.
+ */
 static uint64_t stop(const struct deckle *d, struct dk_pcp_set *set, uint64_t lists, bool force,
                      dk_word seen[DK_PCP_LISTS])
 {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How large the lists of the per-CPU caches are: policy/pcp_size.h applied to each list, and the budget
- * that the lists of one CPU share.
+ * How large the lists of the per-CPU caches are: policy/pcp_size.h applied to each list, and the
+ * budget that the lists of one CPU share.
  *
  * A list has a capacity (slots), a size (`high`, entries), and a base size that it starts from and
- * shrinks to. `high << order` of all lists of a set adds up to pages_high, at most zone->high_max: so
- * much may the caches of one CPU hold, whatever the orders. A list that grows reserves its frames there
- * first; when nothing is left, lists that nobody has used for a while lose theirs.
+ * shrinks to. `high << order` of all lists of a set adds up to pages_high, at most zone->high_max:
+ * so much may the caches of one CPU hold, whatever the orders. A list that grows reserves its
+ * frames there first; when nothing is left, lists that nobody has used for a while lose theirs.
  *
- * All of this runs in slow paths of several threads at once, on figures that may be stale. Only three
- * things are exact: pages_high is never below the sum of the highs, never above the budget, and a list
- * of a closed zone has high 0. The last needs care: a thread may have decided to let a list grow before
- * the zone was closed. The upper half of `high` counts closings, so its CAS fails; and who reads `high`
- * after the closing sees zone->stopped, which was set before.
+ * All of this runs in slow paths of several threads at once, on figures that may be stale. Only
+ * three things are exact: pages_high is never below the sum of the highs, never above the budget,
+ * and a list of a closed zone has high 0. The last needs care: a thread may have decided to let a
+ * list grow before the zone was closed. The upper half of `high` counts closings, so its CAS fails;
+ * and who reads `high` after the closing sees zone->stopped, which was set before.
  */
 #include "core/pcp_internal.h"
 
@@ -20,9 +20,9 @@
 
 /* ---- the layout of a set --------------------------------------------------------------------- */
 
-/* Large blocks are few: their lists are shorter. With the default of 512 they have room for 256 blocks of
- * order 4 to 8 and 64 above, and for what a refill brings on top: a list that is just too short for what
- * comes back would drain and refill in turns. */
+/* Large blocks are few: their lists are shorter. With the default of 512 they have room for 256
+ * blocks of order 4 to 8 and 64 above, and for what a refill brings on top: a list that is just too
+ * short for what comes back would drain and refill in turns. */
 static uint32_t capacity_of(const struct dk_pcp_shape *shape, unsigned order)
 {
     if (shape->kind == DK_PCP_NONE || order > shape->max_order)
@@ -161,8 +161,8 @@ static enum dk_pcp_mode mode_now(struct deckle *d, struct dk_zone *zone, struct 
     return mode;
 }
 
-/* The list as the policy sees it: frames instead of entries, its own share of the budget as high_max.
- * A list without a size may begin with one entry. */
+/* The list as the policy sees it: frames instead of entries, its own share of the budget as
+ * high_max. A list without a size may begin with one entry. */
 static struct dk_pcp_state load_state(const struct deckle *d, const struct dk_zone *zone,
                                       const struct dk_pcp_set *set, unsigned list)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Per-CPU caches without a pool around them: one zone of frames 0 … nr-1, cache sets, and a shared level
- * that is a bitmap with a stamp for every frame. Tests of the caches include it; it stands in for
- * zone.c, so it defines the two functions of zone.h that the caches call.
+ * Per-CPU caches without a pool around them: one zone of frames 0 … nr-1, cache sets, and a shared
+ * level that is a bitmap with a stamp for every frame. Tests of the caches include it; it stands in
+ * for zone.c, so it defines the two functions of zone.h that the caches call.
  *
- * CPUs are those that the test says (fixture_cpu), or the real ones: the stacks then use the thread's
- * real struct rseq as libc registered it. In the first case they are pointed at a struct rseq of the
- * test's own, so that one thread can be any CPU, also where no kernel restarts sequences (emulators).
+ * CPUs are those that the test says (fixture_cpu), or the real ones: the stacks then use the
+ * thread's real struct rseq as libc registered it. In the first case they are pointed at a struct
+ * rseq of the test's own, so that one thread can be any CPU, also where no kernel restarts
+ * sequences (emulators).
  */
 #ifndef DECKLE_TESTS_SUPPORT_PCP_FIXTURE_H
 #define DECKLE_TESTS_SUPPORT_PCP_FIXTURE_H
@@ -35,12 +36,12 @@ struct fixture {
 };
 
 /* Not inside struct fixture: dk_zone_give is handed the pool only. */
-static struct fixture *fixture_of(const struct deckle *d)
+static inline struct fixture *fixture_of(const struct deckle *d)
 {
     return (struct fixture *)((uintptr_t)d - offsetof(struct fixture, d));
 }
 
-static _Noreturn void fixture_fault(const char *what, uint32_t fi)
+static inline _Noreturn void fixture_fault(const char *what, uint32_t fi)
 {
     fprintf(stderr, "frame %u: %s\n", fi, what);
     abort();
@@ -76,7 +77,7 @@ uint64_t dk_zone_free_racy(const struct dk_zone *zone)
     return dk_load_relaxed(&zone->free);
 }
 
-static bool fixture_take_block(struct fixture *f, uint32_t fi, unsigned order)
+static inline bool fixture_take_block(struct fixture *f, uint32_t fi, unsigned order)
 {
     for (uint32_t i = fi; i < fi + (1u << order); i++) {
         uint8_t expected = 0;
@@ -90,7 +91,8 @@ static bool fixture_take_block(struct fixture *f, uint32_t fi, unsigned order)
 }
 
 /* Up to want blocks out of the shared level. */
-static unsigned fixture_take(struct fixture *f, unsigned order, uint32_t *fis, unsigned want)
+static __attribute__((noinline, unused)) unsigned fixture_take(struct fixture *f, unsigned order,
+                                                               uint32_t *fis, unsigned want)
 {
     uint32_t blocks = f->nr_frames >> order, at = dk_a32_load_relaxed(&f->next) >> order;
     unsigned got = 0;
@@ -116,25 +118,25 @@ static struct fixture_rseq {
     uint32_t flags, rest[11];
 } fixture_rseq;
 
-static void fixture_cpu(uint32_t cpu)
+static inline void fixture_cpu(uint32_t cpu)
 {
     fixture_rseq.cpu_id = cpu;
 }
 
-static uint32_t fixture_cpu_hook(void *ctx)
+static inline uint32_t fixture_cpu_hook(void *ctx)
 {
     (void)ctx;
     return fixture_rseq.cpu_id;
 }
 
-static int fixture_membarrier_hook(void *ctx)
+static inline int fixture_membarrier_hook(void *ctx)
 {
     struct fixture *f = ctx;
     return f->on_membarrier ? f->on_membarrier(f) : 0;
 }
 
 /* From the thread pointer to the test's own struct rseq; right for the calling thread only. */
-static int64_t fixture_rseq_offset(void)
+static inline int64_t fixture_rseq_offset(void)
 {
     uintptr_t thread = 0;
 #if defined(__x86_64__)
@@ -145,7 +147,7 @@ static int64_t fixture_rseq_offset(void)
     return (int64_t)((uintptr_t)&fixture_rseq - thread);
 }
 
-static bool fixture_has(enum dk_pcp_kind kind)
+static inline bool fixture_has(enum dk_pcp_kind kind)
 {
 #ifdef DK_HAVE_RSEQ
     return kind != DK_PCP_NONE;
@@ -156,8 +158,9 @@ static bool fixture_has(enum dk_pcp_kind kind)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-/* A zone of nr frames that are all free, seen by CPUs 0 … cpus-1. Marks: low = nr / 400, high = nr / 350. */
-static struct fixture *fixture_make(enum dk_pcp_kind kind, uint32_t nr, uint32_t cpus)
+/* A zone of nr frames that are all free, seen by CPUs 0 … cpus-1. Marks: low = nr / 400, high = nr
+ * / 350. */
+static inline struct fixture *fixture_make(enum dk_pcp_kind kind, uint32_t nr, uint32_t cpus)
 {
     struct fixture *f = aligned_alloc(64, sizeof *f);
     struct dk_pcp_shape shape = {kind, 512, 10, 12};
@@ -192,17 +195,18 @@ static struct fixture *fixture_make(enum dk_pcp_kind kind, uint32_t nr, uint32_t
     return f;
 }
 
-static void fixture_free(struct fixture *f)
+static inline void fixture_free(struct fixture *f)
 {
     free(f->out);
     free(f->sets);
     free(f);
 }
 
-/* ---- what alloc.c and free.c do with the caches ----------------------------------------------- */
+/* ---- what alloc.c and free.c do with the caches -----------------------------------------------
+ */
 
 /* A block, or DK_NONE. *direct is raised if it did not come out of a list. */
-static uint32_t fixture_alloc(struct fixture *f, unsigned list, uint64_t *direct)
+static inline uint32_t fixture_alloc(struct fixture *f, unsigned list, uint64_t *direct)
 {
     uint32_t fis[DK_REFILL_MAX], fi;
     unsigned order = list / DK_PCP_TYPES;
@@ -219,7 +223,7 @@ static uint32_t fixture_alloc(struct fixture *f, unsigned list, uint64_t *direct
     return fis[0];
 }
 
-static void fixture_release(struct fixture *f, unsigned list, uint32_t fi)
+static inline void fixture_release(struct fixture *f, unsigned list, uint32_t fi)
 {
     if (!dk_pcp_push(&f->d, 0, list, fi))
         dk_pcp_free_slow(&f->d, &f->zone, list, fi);
