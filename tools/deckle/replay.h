@@ -59,8 +59,9 @@ struct replay_op {
     uint32_t offset; /* of the frames in the slot's block */
     uint32_t need;   /* steps (its allocation, and each split) that the slot must have done */
     uint32_t gfp;
-    uint32_t line; /* of the trace, for messages; saturates */
-    uint16_t cpu;  /* of the trace */
+    uint32_t line;   /* of the trace, for messages; saturates */
+    uint16_t cpu;    /* of the trace */
+    uint16_t thread; /* number of its column; once the plan is finished */
     uint8_t kind, flags;
     uint8_t order;     /* of what is allocated, freed, or of the pieces */
     uint8_t old_order; /* SPLIT: of what is divided */
@@ -134,9 +135,10 @@ bool replay_plan_event(struct replay_plan *p, const struct trace_event *e, const
 bool replay_plan_finish(struct replay_plan *p);
 void replay_plan_free(struct replay_plan *p);
 
-#define REPLAY_MAX_OPS    UINT32_C(0x40000000)
-#define REPLAY_MAX_FRAMES (UINT64_C(1) << 28) /* different frames of the trace, in blocks of 512   \
-                                               */
+#define REPLAY_MAX_OPS UINT32_C(0x40000000)
+#define REPLAY_MAX_FRAMES                                                                          \
+    (UINT64_C(1) << 28) /* different frames of the trace, in blocks of 512                         \
+                         */
 
 /* --- pool ------------------------------------------------------------------------------------ */
 
@@ -147,6 +149,7 @@ struct replay_pool {
     char *memory; /* of the frames, NULL unless they are zeroed */
     size_t memory_bytes;
     uint32_t nodes, max_order, nr_zones;
+    uint64_t least_frames;      /* of a node, unless a size was given */
     uint64_t managed;           /* frames */
     uint64_t reserves;          /* of them: what ordinary requests do not get */
     uint64_t first_pfn, stride; /* node n: [first + n * stride, … + its share) */

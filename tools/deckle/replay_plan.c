@@ -405,8 +405,10 @@ static bool list_columns(struct replay_plan *p)
         of_cpu[cpu] = p->nr_columns++;
     }
     for (uint32_t i = 0; i < p->nr_ops; i++) {
-        struct replay_column *c = &p->columns[of_cpu[p->ops[i].cpu]];
+        struct replay_op *op = &p->ops[i];
+        struct replay_column *c = &p->columns[of_cpu[op->cpu]];
 
+        op->thread = (uint16_t)of_cpu[op->cpu];
         c->index[c->nr++] = i;
     }
     free(of_cpu);

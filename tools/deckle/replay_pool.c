@@ -25,7 +25,6 @@
 
 #define PAGE_SHIFT  12u
 #define FIRST_PFN   (UINT64_C(1) << 24) /* 64 GiB: a multiple of every block */
-#define BLOCK       512u
 #define REPORTS     5u                  /* bad frees that are printed */
 #define MOST_TRIES  16u                 /* until the size stays */
 #define MOST_FRAMES (UINT64_C(1) << 31) /* 8 TiB: metadata of 2.5 GiB */
@@ -217,12 +216,14 @@ static uint64_t reserves_of(const struct replay_pool *pool)
     return sum;
 }
 
-/* 1.1 times the peak and the reserves, at least a pageblock a node. */
+/* 1.1 times the peak and the reserves, at least two of the largest blocks a node: in less than that
+ * a single block may find no place, however few there are. */
 static uint64_t frames_wanted(const struct replay_pool *pool, uint64_t peak_frames)
 {
     uint64_t frames = (peak_frames * 11 + 9) / 10 + pool->reserves;
+    uint64_t least = pool->least_frames * pool->nodes;
 
-    return frames > BLOCK * pool->nodes ? frames : BLOCK * pool->nodes;
+    return frames > least ? frames : least;
 }
 
 static int size_and_make(struct replay_pool *pool, const struct replay_options *options,
@@ -277,6 +278,8 @@ int replay_pool_open(struct replay_pool *pool, const struct replay_options *opti
     memset(pool, 0, sizeof(*pool));
     pool->nodes = options->nodes;
     pool->max_order = max_order > DECKLE_DEFAULT_MAX_ORDER ? max_order : DECKLE_DEFAULT_MAX_ORDER;
+    pool->least_frames =
+        UINT64_C(2) << (max_order > DECKLE_PAGEBLOCK_ORDER ? max_order : DECKLE_PAGEBLOCK_ORDER);
     if (!choose_cpus(pool, nr_threads > 0 ? nr_threads : 1))
         status = cannot("CPUs", "not enough memory");
     else

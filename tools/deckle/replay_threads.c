@@ -25,26 +25,37 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <linux/futex.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "bench_clock.h"
 #include "replay_threads.h"
 
 #define SPINS        256u /* looks before the CPU is yielded */
+#define YIELDS       64u  /* yields before a thread sleeps */
 #define PAGE_BYTES   4096u
 #define ZERO_SAMPLES 4u /* words of a frame that are looked at */
 
 /* --- waiting --------------------------------------------------------------------------------- */
 
+/* Once more round a waiting loop: look again soon, then let others run, then leave the CPU to them.
+ */
 static void relax(uint32_t *spins)
 {
-    if (++*spins % SPINS == 0) {
-        sched_yield();
-        return;
-    }
+    const struct timespec pause = {.tv_nsec = 20000};
+
+    if (++*spins % SPINS != 0) {
 #if defined(__x86_64__)
-    __builtin_ia32_pause();
+        __builtin_ia32_pause();
 #endif
+    } else if (*spins < SPINS * YIELDS) {
+        sched_yield();
+    } else {
+        nanosleep(&pause, NULL);
+    }
 }
 
 static bool stopped(const struct replay_run *run)
@@ -54,16 +65,54 @@ static bool stopped(const struct replay_run *run)
 
 /* Each of these returns false when the run is stopped. */
 
-static bool wait_turn(struct replay_run *run, uint32_t op)
+/* Waits in the kernel. Asleep is set before turn is read, and turn is set before asleep is read: so
+ * either the waiter sees its turn or who passes it on sees the sleeper. */
+static void sleep_until_called(struct replay_worker *w, uint32_t op)
 {
+    atomic_store(&w->asleep, 1);
+    if (atomic_load(&w->run->turn) != op && !atomic_load(&w->run->stop))
+        syscall(SYS_futex, &w->asleep, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
+    atomic_store(&w->asleep, 0);
+}
+
+static void call(struct replay_worker *w)
+{
+    if (!atomic_load(&w->asleep))
+        return;
+    atomic_store(&w->asleep, 0);
+    syscall(SYS_futex, &w->asleep, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+void replay_stop(struct replay_run *run)
+{
+    atomic_store(&run->stop, true);
+    for (uint32_t i = 0; i < run->nr_workers; i++)
+        call(&run->workers[i]);
+}
+
+static bool wait_turn(struct replay_worker *w, uint32_t op)
+{
+    struct replay_run *run = w->run;
     uint32_t spins = 0;
 
     while (atomic_load_explicit(&run->turn, memory_order_acquire) != op) {
         if (stopped(run))
             return false;
-        relax(&spins);
+        if (++spins % run->spins == 0)
+            sleep_until_called(w, op);
+#if defined(__x86_64__)
+        else
+            __builtin_ia32_pause();
+#endif
     }
     return !stopped(run);
+}
+
+static void pass_turn(struct replay_run *run, uint32_t next)
+{
+    atomic_store(&run->turn, next);
+    if (next < run->plan->nr_ops)
+        call(&run->workers[run->plan->ops[next].thread]);
 }
 
 static bool wait_steps(struct replay_worker *w, const struct replay_op *op)
@@ -321,11 +370,11 @@ static void play_in_order(struct replay_worker *w)
         uint32_t index = w->column->index[i];
 
         __builtin_prefetch(&run->plan->ops[index]);
-        if (!wait_turn(run, index))
+        if (!wait_turn(w, index))
             return;
         play(w, &run->plan->ops[index]);
         atomic_store_explicit(&w->done, i + 1, memory_order_relaxed);
-        atomic_store_explicit(&run->turn, index + 1, memory_order_release);
+        pass_turn(run, index + 1);
     }
 }
 

@@ -25,6 +25,7 @@ struct replay_worker {
     _Alignas(
         REPLAY_LINE) _Atomic uint32_t at; /* operation it is at; UINT32_MAX when it is through */
     _Atomic uint32_t done;                /* operations of this round */
+    _Atomic uint32_t asleep;              /* it waits for its turn in the kernel */
     _Alignas(REPLAY_LINE) struct replay_run *run;
     const struct replay_column *column;
     uint32_t number, real_cpu;
@@ -44,6 +45,7 @@ struct replay_run {
     struct replay_pool *pool;
     const struct replay_options *options;
     const char *name;
+    uint32_t spins;    /* looks at the turn before a thread sleeps */
     uint64_t overhead; /* ticks of reading the clock */
     uint64_t slack;    /* frames that a free-running thread may be ahead */
     struct replay_live *slots;
@@ -54,6 +56,8 @@ struct replay_run {
 
 /* A thread's life: waits for run->go, plays its operations, counts itself out of run->running. */
 void *replay_thread(void *worker);
+/* Ends the run early: every thread stops before its next operation. May be called again. */
+void replay_stop(struct replay_run *run);
 
 /* Does the block lie in the pool, aligned? */
 bool replay_inside(const struct replay_pool *pool, uint64_t pfn, unsigned int order);
