@@ -257,7 +257,7 @@ struct deckle_request {
  * Any context. Cost: cache; shared once in a batch. */
 DECKLE_API int64_t deckle_alloc(struct deckle *d, uint32_t gfp, uint32_t order);
 
-/* The same with every condition spelled out. Further errors: EINVAL (size), ENODEV (no such node). */
+/* The same with every condition spelled out. Further errors: EINVAL (size, flags), ENODEV (no such node). */
 DECKLE_API int64_t deckle_alloc_request(struct deckle *d, const struct deckle_request *req);
 
 /* Free a block given out with this order. A wrong free is refused, reported through the bad hook and
@@ -289,14 +289,15 @@ DECKLE_API size_t deckle_free_bulk(struct deckle *d, const uint64_t *pfns, size_
 DECKLE_API int64_t deckle_alloc_exact(struct deckle *d, uint32_t gfp, uint64_t nr);
 DECKLE_API int deckle_free_exact(struct deckle *d, uint64_t pfn, uint64_t nr);
 
-/* The block of this order at pfn. Errors: EBUSY (not entirely free), ENOENT (not in the pool),
- * EINVAL (misaligned), E2BIG. Shared cost; cached frames are drained before EBUSY. */
+/* The block of this order at pfn. Errors: EBUSY (not entirely free, or its poison damaged), ENOENT (not
+ * in the pool), EINVAL (misaligned), E2BIG. Shared cost; cached frames are drained before EBUSY. */
 DECKLE_API int deckle_alloc_at(struct deckle *d, uint32_t gfp, uint64_t pfn, uint32_t order);
 
 /* nr contiguous frames of any number, the first a multiple of align (a power of two; 0 = 1), inside
  * [min_pfn, max_pfn) (max_pfn 0 = no bound). Takes what is free, moves nothing. Also takes CMA frames.
- * Free with deckle_free_exact, whole or in parts. Errors: EINVAL, ENOMEM, EFRAGMENTED, ECONSTRAINED.
- * Cost: linear in the number of pageblocks searched. */
+ * Free with deckle_free_exact, whole or piece by piece: a piece is the largest aligned block, of at
+ * most max_order, that begins where the one before ends and fits what is left. Errors: EINVAL, ENOMEM,
+ * EFRAGMENTED, ECONSTRAINED. Cost: linear in the number of pageblocks searched. */
 DECKLE_API int64_t deckle_alloc_contig(struct deckle *d, uint32_t gfp, uint64_t nr, uint64_t align,
                                        uint64_t min_pfn, uint64_t max_pfn);
 

@@ -77,7 +77,8 @@ static void choose_zonelist(struct dk_request *r)
 int dk_request_begin(struct deckle *d, const struct deckle_request *ask, const void *caller,
                      struct dk_request *r)
 {
-    if (!ask || ask->size != sizeof(*ask))
+    const uint32_t flags = DECKLE_REQ_INTERLEAVE | DECKLE_REQ_OOM | DECKLE_REQ_NO_CACHE;
+    if (!ask || ask->size != sizeof(*ask) || (ask->flags & ~flags))
         return DECKLE_EINVAL;
     int err = dk_gfp_check(ask->gfp, ask->order, d->max_order);
     if (!err)
@@ -182,7 +183,8 @@ static bool take_shared(struct dk_request *r, struct dk_zone *zone, uint32_t all
     uint32_t fis[DK_REFILL_MAX];
     struct dk_take take;
     dk_request_fill_take(r, alloc_flags, &take);
-    if (r->cacheable && r->cpu < d->nr_cpus)
+    /* Nothing of the HighAtomic reserve goes to a list, from where anybody would get it. */
+    if (r->cacheable && r->cpu < d->nr_cpus && !(alloc_flags & DK_ALLOC_HIGHATOMIC))
         want = dk_pcp_refill_want(d, zone, r->cpu, list);
     unsigned n = dk_zone_take(d, zone, set, &take, fis, want, why);
     if (!n)

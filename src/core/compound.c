@@ -152,7 +152,7 @@ int deckle_split(struct deckle *d, uint64_t pfn, uint32_t order, uint32_t new_or
     uint32_t fi, zone;
     if (new_order > order)
         return DECKLE_EINVAL;
-    if (!dk_pfn_to_fi(d, pfn, &fi, &zone) || order > d->max_order) {
+    if (!dk_pfn_to_fi(d, pfn, &fi, &zone)) {
         dk_report(d, DECKLE_BAD_FOREIGN, pfn, order, DK_CALLER());
         return DECKLE_EBADFREE;
     }

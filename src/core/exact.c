@@ -98,19 +98,49 @@ static int take_pieces(struct deckle *d, struct dk_zone *zone, uint32_t fi, uint
     return DECKLE_OK;
 }
 
-static void prepare_pieces(struct deckle *d, struct dk_zone *zone, uint32_t fi, uint64_t nr,
+/* The list that the piece goes to when it is freed. Frames of a CMA block are lent to Movable requests
+ * only, whoever had them first. */
+static unsigned list_type(const struct deckle *d, uint32_t fi, uint32_t gfp)
+{
+    unsigned block_type = dk_w_type(dk_load_relaxed(&d->words[fi / DK_BLOCK_FRAMES]));
+    return block_type == DECKLE_CMA ? DECKLE_MOVABLE : dk_gfp_migratetype(gfp);
+}
+
+/* Give back the pieces of a range of which the one at `damaged` must not be given out: it stays taken. */
+static void give_up_pieces(struct deckle *d, struct dk_zone *zone, uint32_t fi, uint64_t nr,
+                           uint64_t damaged, const void *caller)
+{
+    struct dk_pcp_set *set = dk_stat_set(d, zone->number);
+    for (uint64_t at = 0; at < nr;) {
+        uint32_t head = (uint32_t)(fi + at);
+        unsigned order = dk_piece_order(head, nr - at, d->max_order);
+        uint64_t pfn = 0;
+        if (at < damaged && dk_fi_to_pfn(d, head, &pfn))
+            dk_free(d, pfn, order, 0, caller);
+        else if (at > damaged)
+            dk_zone_give(d, zone, set, order, &head, 1);
+        at += (uint64_t)1 << order;
+    }
+}
+
+/* All pieces are given out, or none. */
+static bool prepare_pieces(struct deckle *d, struct dk_zone *zone, uint32_t fi, uint64_t nr,
                            uint32_t gfp, const void *caller)
 {
     struct dk_pcp_set *set = dk_stat_set(d, zone->number);
     for (uint64_t at = 0; at < nr;) {
         uint32_t head = (uint32_t)(fi + at);
         unsigned order = dk_piece_order(head, nr - at, d->max_order);
-        dk_prepare_alloc(d, head, order, gfp, dk_gfp_migratetype(gfp), 0, caller);
         dk_counter_add(&set->direct_allocs[order], 1);
         dk_counter_add(&set->refills, 1);
         dk_counter_add(&set->refill_frames, 1u << order);
+        if (!dk_prepare_alloc(d, head, order, gfp, list_type(d, head, gfp), 0, caller)) {
+            give_up_pieces(d, zone, fi, nr, at, caller);
+            return false;
+        }
         at += (uint64_t)1 << order;
     }
+    return true;
 }
 
 static int check_flags(struct deckle *d, uint32_t gfp, unsigned order)
@@ -138,10 +168,9 @@ int deckle_alloc_at(struct deckle *d, uint32_t gfp, uint64_t pfn, uint32_t order
         dk_pcp_drain_zone(d, zone, NULL);
         err = take_pieces(d, zone, fi, nr, &failed);
     }
-    if (err)
-        return dk_fail(d, err);
-    prepare_pieces(d, zone, fi, nr, gfp, DK_CALLER());
-    return DECKLE_OK;
+    if (!err && !prepare_pieces(d, zone, fi, nr, gfp, DK_CALLER()))
+        err = DECKLE_EBUSY; /* damaged: reported, and out of use from now on */
+    return err ? dk_fail(d, err) : DECKLE_OK;
 }
 
 /* ---- contiguous ranges ---------------------------------------------------------------------------- */
@@ -191,8 +220,9 @@ static int64_t contig_in_section(const struct contig *c, const struct dk_section
             continue;
         }
         if (!take_pieces(d, &d->zones[s->zone], (uint32_t)fi, c->nr, &failed)) {
-            prepare_pieces(d, &d->zones[s->zone], (uint32_t)fi, c->nr, gfp, caller);
-            return (int64_t)pfn;
+            if (prepare_pieces(d, &d->zones[s->zone], (uint32_t)fi, c->nr, gfp, caller))
+                return (int64_t)pfn;
+            failed = 0; /* a damaged frame, which is taken now */
         }
         pfn = dk_align_up(pfn + failed + 1, c->align);
     }

@@ -109,17 +109,19 @@ static bool ready(struct deckle *d, uint32_t fi, uint64_t pfn, unsigned order, u
 {
     struct deckle_bad_report r = {
         .what = DECKLE_BAD_POISON, .pfn = pfn, .order = order, .caller = caller};
+    bool intact = true;
     for (uint32_t i = 0; i < 1u << order; i++) {
         uint8_t mark = i ? dk_a8_load_relaxed(&d->state[fi + i]) : head_mark;
         if (i && mark)
             dk_a8_store_relaxed(&d->state[fi + i], 0);
-        if (ready_frame(d, pfn + i, mark, zero, &r))
+        if (!intact || ready_frame(d, pfn + i, mark, zero, &r))
             continue;
         r.offset += i * page_bytes(d);
-        dk_report_full(d, &r);
-        return false;
+        intact = false;
     }
-    return true;
+    if (!intact)
+        dk_report_full(d, &r);
+    return intact;
 }
 
 bool dk_prepare_alloc(struct deckle *d, uint32_t fi, unsigned order, uint32_t gfp, unsigned pcp_type,
@@ -153,10 +155,10 @@ static bool clear_state(struct deckle *d, uint32_t fi, uint8_t from)
     return true;
 }
 
-static enum deckle_bad free_fault(struct deckle *d, uint32_t fi, uint64_t pfn, unsigned order,
-                                  uint32_t owner)
+/* s: the state byte, read once: strict mode replaces just the value that was judged. */
+static enum deckle_bad free_fault(struct deckle *d, uint32_t fi, uint8_t s, uint64_t pfn,
+                                  unsigned order, uint32_t owner)
 {
-    uint8_t s = dk_a8_load_relaxed(&d->state[fi]);
     if (order > d->max_order || !dk_state_is_head(s) || dk_state_order(s) != order)
         return dk_why_bad(d, pfn, order);
     if (owner && d->owners && dk_a32_load_relaxed(&d->owners[fi]) != owner)
@@ -173,8 +175,8 @@ int dk_prepare_free(struct deckle *d, uint64_t pfn, unsigned order, uint32_t own
         dk_report(d, DECKLE_BAD_FOREIGN, pfn, order, caller);
         return order > d->max_order ? DECKLE_E2BIG : DECKLE_EBADFREE;
     }
-    enum deckle_bad fault = free_fault(d, *fi, pfn, order, owner);
     uint8_t s = dk_a8_load_relaxed(&d->state[*fi]);
+    enum deckle_bad fault = free_fault(d, *fi, s, pfn, order, owner);
     if (!fault && !clear_state(d, *fi, s))
         fault = DECKLE_BAD_DOUBLE_FREE;
     if (fault) {

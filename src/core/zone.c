@@ -223,6 +223,13 @@ static dk_word reserved(dk_word w, unsigned n, const struct use *use)
     return use->own ? w | DK_W_OWNED : w;
 }
 
+/* Does a block that the address limit cuts have a run below it? Asked before anything is reserved: a
+ * reservation that is undone advances the version, and may have changed the type, for nothing. */
+static bool runs_below(const struct dk_call *c, uint32_t block, unsigned limit)
+{
+    return dk_line_run_code_below(dk_line(c->d, block), limit) + c->take->order <= DK_BLOCK_ORDER;
+}
+
 static unsigned take_from_block(struct dk_call *c, const struct dk_span *span, uint32_t block,
                                 const struct use *use, uint32_t *fis, unsigned want)
 {
@@ -230,6 +237,8 @@ static unsigned take_from_block(struct dk_call *c, const struct dk_span *span, u
     unsigned order = c->take->order, n;
     dk_aword *word = &d->words[block];
     dk_word w = dk_load_seq(word), from, to;
+    if (use->limit < DK_BLOCK_FRAMES && !runs_below(c, block, use->limit))
+        return 0;
     do {
         if ((w & DK_W_SHUT) || dk_w_type(w) != use->expect || !dk_w_has_run(w, order) ||
             !may_claim(c, block, w, use))
@@ -343,7 +352,8 @@ static unsigned take_candidate(struct dk_call *c, const struct dk_span *span, ui
             make_current(c, block);
         return n;
     }
-    if (dk_w_type(dk_load_seq(&c->d->words[block])) != use->expect ||
+    if (use->limit < DK_BLOCK_FRAMES ||
+        dk_w_type(dk_load_seq(&c->d->words[block])) != use->expect ||
         !dk_block_take_whole(c, span, block, use->become, false))
         return 0;
     fis[0] = block * DK_BLOCK_FRAMES;
@@ -547,8 +557,7 @@ static bool cut_blocks_empty(struct dk_call *c, uint64_t *version)
         uint32_t block = w.span->first_block + w.whole;
         dk_word v = dk_load_seq(&c->d->words[block]);
         *version += v;
-        if (!(v & DK_W_SHUT) && dk_line_run_code_below(dk_line(c->d, block), w.partial) +
-                                        c->take->order <= DK_BLOCK_ORDER)
+        if (!(v & DK_W_SHUT) && runs_below(c, block, w.partial))
             return false;
     }
     return true;
