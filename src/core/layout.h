@@ -219,6 +219,7 @@ struct dk_offsets {
     uint64_t ranges, reservations, sections, by_pfn, by_fi, spans, zones, zonelists, distances,
         cpu_nodes;
     uint64_t pcp, words, lines, index, state, descriptors, owners;
+    uint64_t clients, intents, tags; /* of pools that processes share: docs/design/metadata.md */
 };
 
 struct dk_superblock {
