@@ -53,9 +53,11 @@ static void came_back(void *ctx, uint64_t pfn, uint32_t order)
     close_memory(hosted_address(h, pfn), (size_t)1 << (order + h->page_shift));
 }
 
+/* Frames that are addresses only (DECKLE_CREATE_RESERVE) are left out: touching them faults anyway,
+ * and marking terabytes would write hundreds of gigabytes of shadow. */
 void hosted_annotate(struct hosted *h, struct deckle_host *host)
 {
-    if (!have_asan() && !RUNNING_ON_VALGRIND)
+    if ((!have_asan() && !RUNNING_ON_VALGRIND) || (h->flags & DECKLE_CREATE_RESERVE))
         return;
     host->on_alloc = given_out;
     host->on_free = came_back;
@@ -64,6 +66,8 @@ void hosted_annotate(struct hosted *h, struct deckle_host *host)
 
 void hosted_annotate_end(struct hosted *h)
 {
+    if (h->flags & DECKLE_CREATE_RESERVE)
+        return;
     if (have_asan())
         __asan_unpoison_memory_region(h->frames, h->frame_bytes);
     VALGRIND_MAKE_MEM_DEFINED(h->frames, h->frame_bytes);
