@@ -362,15 +362,15 @@ static void runs_ahead_no_further_than_the_memory(void **state)
     begin(&s);
     for (uint64_t i = 0; i < 10000; i++) {
         alloc(&s, 0, i * 8, 3);
-        if (i >= 200)
-            release(&s, 1, (i - 200) * 8, 3);
+        if (i >= 1000)
+            release(&s, 1, (i - 1000) * 8, 3);
     }
     end(&s);
-    assert_int_equal(s.plan.counts.peak_frames, 201 * 8);
+    assert_int_equal(s.plan.counts.peak_frames, 1001 * 8);
     for (unsigned int i = 0; i < 3; i++) {
         assert_int_equal(play(&s, &options, &result), UI_OK);
         assert_true(clean(&result));
-        assert_in_range(result.counts.peak_frames, 1, 201 * 8 + 201 * 8 / 10 / 2 + 8);
+        assert_in_range(result.counts.peak_frames, 1, 1001 * 8 + 1001 * 8 / 10 / 2 + 8);
     }
     replay_plan_free(&s.plan);
 }

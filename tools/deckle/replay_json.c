@@ -53,7 +53,7 @@ static void add_events(cJSON *run, const struct replay_report *r)
 {
     const struct replay_counts *c = &r->result->counts;
     const struct replay_plan_counts *p = &r->plan->counts;
-    cJSON *o = json_add_object(run, "events");
+    cJSON *o = json_add_object(run, "played");
 
     json_add_u64(o, "events", c->events);
     json_add_u64(o, "allocs", c->allocs);

@@ -23,11 +23,12 @@
 #include "replay.h"
 #include "ui.h"
 
-#define PAGE_SHIFT  12u
-#define FIRST_PFN   (UINT64_C(1) << 24) /* 64 GiB: a multiple of every block */
-#define REPORTS     5u                  /* bad frees that are printed */
-#define MOST_TRIES  16u                 /* until the size stays */
-#define MOST_FRAMES (UINT64_C(1) << 31) /* 8 TiB: metadata of 2.5 GiB */
+#define PAGE_SHIFT   12u
+#define FIRST_PFN    (UINT64_C(1) << 24) /* 64 GiB: a multiple of every block */
+#define LEAST_FRAMES UINT64_C(4096)
+#define REPORTS      5u                  /* bad frees that are printed */
+#define MOST_TRIES   16u                 /* until the size stays */
+#define MOST_FRAMES  (UINT64_C(1) << 31) /* 8 TiB: metadata of 2.5 GiB */
 
 /* --- hooks ----------------------------------------------------------------------------------- */
 
@@ -216,13 +217,18 @@ static uint64_t reserves_of(const struct replay_pool *pool)
     return sum;
 }
 
-/* 1.1 times the peak and the reserves, at least two of the largest blocks a node: in less than that
- * a single block may find no place, however few there are. */
+/*
+ * 1.1 times the peak and the reserves. At least LEAST_FRAMES in all and two of the largest blocks a
+ * node: in less than that a large block may find no place, however little is live, because CPUs and
+ * migratetypes keep to pageblocks of their own.
+ */
 static uint64_t frames_wanted(const struct replay_pool *pool, uint64_t peak_frames)
 {
     uint64_t frames = (peak_frames * 11 + 9) / 10 + pool->reserves;
     uint64_t least = pool->least_frames * pool->nodes;
 
+    if (least < LEAST_FRAMES)
+        least = LEAST_FRAMES;
     return frames > least ? frames : least;
 }
 
