@@ -138,8 +138,14 @@ static int measure(const struct memory_pool *wish, const struct memory_table *t)
     double bytes = (double)wish->bytes, frames = bytes / (1u << BENCH_PAGE_SHIFT);
     struct memory_figures figures;
     int status = ask_child(wish, &figures);
+    char text[UI_NUMBER];
     unsigned row;
 
+    if (status == UI_MISSING) { /* the child has said why */
+        bench_table_note(t->table, "%s, %s: skipped: the system does not give the addresses",
+                         ui_bytes(text, wish->bytes), wish->name);
+        return UI_OK;
+    }
     if (status != UI_OK)
         return status;
     row = bench_table_add_row(t->table);
