@@ -36,6 +36,11 @@ if(NOT DECKLE_HAVE_ATOMIC64)
     target_link_libraries(deckle_test_environment INTERFACE atomic)
 endif()
 
+set(test_environment "DECKLE_TEST_EFFORT=${DECKLE_TEST_EFFORT}")
+if(CMAKE_CROSSCOMPILING_EMULATOR)
+    list(APPEND test_environment DECKLE_TEST_EMULATED=1)
+endif()
+
 # deckle_test_parts(folder): the sources of a folder of tests that are no tests themselves become a
 # library that its tests link; those of tests/support are linked by all. The library under test is the
 # test's own choice, hence no link here.
@@ -112,8 +117,7 @@ function(deckle_add_test group source)
         add_test(NAME ${test} COMMAND ${target})
         set_tests_properties(${test} PROPERTIES
             TIMEOUT ${timeout} LABELS "${labels}" RUN_SERIAL ${serial} SKIP_RETURN_CODE 77
-            ENVIRONMENT
-            "DECKLE_TEST_PAGE_SHIFT=${shift};DECKLE_TEST_EFFORT=${DECKLE_TEST_EFFORT}")
+            ENVIRONMENT "DECKLE_TEST_PAGE_SHIFT=${shift};${test_environment}")
     endforeach()
 endfunction()
 
@@ -124,7 +128,7 @@ function(deckle_add_script group source)
     deckle_test_wishes(${source} ${group})
 
     set(command ${source})
-    set(environment "DECKLE_SOURCE_DIR=${PROJECT_SOURCE_DIR};DECKLE_TEST_EFFORT=${DECKLE_TEST_EFFORT}")
+    set(environment "DECKLE_SOURCE_DIR=${PROJECT_SOURCE_DIR};${test_environment}")
     if(TARGET deckle)
         list(APPEND environment "DECKLE=$<TARGET_FILE:deckle>")
     endif()

@@ -6,6 +6,7 @@
  *   DECKLE_TEST_SEED        seed of all randomness; printed, so that a failure can be repeated
  *   DECKLE_TEST_EFFORT      percent of the usual amount of work: 100 in `make test`, more in long
  *                           runs, less under emulation and sanitizers
+ *   DECKLE_TEST_EMULATED    1 under an emulator of user programs, which keeps books on every page
  *   DECKLE_TEST_PAGE_SHIFT  12, 14 or 16; tests that call test_page_shift() are run with each
  *
  * Header only, so that it also serves tests that link nothing of Deckle.
@@ -56,6 +57,12 @@ static inline uint64_t test_effort(uint64_t count)
 static inline unsigned int test_page_shift(void)
 {
     return (unsigned int)test_environment_number("DECKLE_TEST_PAGE_SHIFT", 12);
+}
+
+/* Under an emulator terabytes of addresses cost gigabytes of memory and minutes. */
+static inline int test_emulated(void)
+{
+    return test_environment_number("DECKLE_TEST_EMULATED", 0) != 0;
 }
 
 /* splitmix64: good enough for tests, any seed, one word of state. */
