@@ -189,14 +189,10 @@ static void bind_ranges(const struct plan *p)
 /* Frames are mapped already and described in *frames. */
 static int create_around(struct plan *p, struct hosted *frames, struct deckle **out)
 {
-    const char *reason = NULL;
     struct hosted *h;
     int error;
 
     plan_config(p, frames->first_pfn);
-    error = deckle_config_check(&p->config, &reason);
-    if (error)
-        return refuse(error, p, reason);
     if (p->o.flags & DECKLE_CREATE_NUMA)
         bind_ranges(p);
     if ((p->o.flags & DECKLE_CREATE_POPULATE) && hosted_populate(frames))
@@ -213,6 +209,18 @@ static int create_around(struct plan *p, struct hosted *frames, struct deckle **
     return DECKLE_OK;
 }
 
+/* Would a pool of this size be accepted? Asked before anything is mapped, for the lowest address
+ * that the frames could get: only its alignment matters. */
+static int check_plan(struct plan *p)
+{
+    const char *reason = NULL;
+    int error;
+
+    plan_config(p, p->align >> p->o.page_shift);
+    error = deckle_config_check(&p->config, &reason);
+    return error ? refuse(error, p, reason) : DECKLE_OK;
+}
+
 static int create(struct plan *p, struct deckle **out)
 {
     struct hosted frames = {.magic = HOSTED_MAGIC, .page_shift = p->o.page_shift,
@@ -224,6 +232,9 @@ static int create(struct plan *p, struct deckle **out)
         return error;
     if (hosted_topology(&p->topology, p->o.flags & DECKLE_CREATE_NUMA))
         return refuse(DECKLE_ENOTSUP, p, "NUMA needs libnuma and a kernel with nodes");
+    error = check_plan(p);
+    if (error)
+        return error;
     error = hosted_map_frames(&frames, p->bytes, p->align, (enum deckle_pages)p->o.pages);
     if (error)
         return refuse(error, p, "the kernel refused the memory of the frames");
