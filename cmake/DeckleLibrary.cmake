@@ -42,11 +42,17 @@ target_include_directories(deckle_shared INTERFACE
 
 # Linking the objects into one and making hidden symbols local keeps dk_* out of a static consumer's
 # name space. Sections stay apart, so --gc-sections still drops what the consumer does not use.
+# Not on MIPS, where a GOT relocation means one thing for a global symbol and another for a local one:
+# there dk_* stay hidden globals.
+set(localize --localize-hidden)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^mips")
+    set(localize)
+endif()
 set(one_object ${CMAKE_CURRENT_BINARY_DIR}/deckle.o)
 separate_arguments(c_flags UNIX_COMMAND "${CMAKE_C_FLAGS}")
 add_custom_command(OUTPUT ${one_object}
     COMMAND ${CMAKE_C_COMPILER} ${c_flags} -nostdlib -r -o ${one_object}.tmp ${objects}
-    COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${one_object}.tmp ${one_object}
+    COMMAND ${CMAKE_OBJCOPY} ${localize} ${one_object}.tmp ${one_object}
     COMMAND ${CMAKE_COMMAND} -E remove ${one_object}.tmp
     DEPENDS ${library_objects} ${objects}
     COMMENT "Linking C object deckle.o"
