@@ -13,7 +13,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "replay.h"
+#include "replay_threads.h"
 #include "testing.h"
 #include "ui.h"
 
@@ -421,6 +421,59 @@ static void too_small(void **state)
     replay_plan_free(&s.plan);
 }
 
+/* A plan with operations that no trace can become. */
+static void wrong_frees_are_found(void **state)
+{
+    static struct replay_result result;
+    struct replay_options options = {0};
+    struct sketch s;
+
+    (void)state;
+    begin(&s);
+    alloc(&s, 0, 0x10, 0);
+    alloc(&s, 0, 0x20, 2);
+    alloc(&s, 0, 0x30, 0);
+    release(&s, 0, 0x10, 0);
+    release(&s, 0, 0x20, 2);
+    release(&s, 0, 0x30, 0);
+    end(&s);
+    s.plan.ops[4].order = 1; /* half of the block */
+    s.plan.ops[5].slot = 1;  /* for the second time */
+    assert_int_equal(play(&s, &options, &result), UI_FAULT);
+    assert_int_equal(result.counts.refused, 2);
+    assert_int_equal(result.counts.two_owners, 1);
+    assert_int_equal(result.counts.fault_line, 5);
+    assert_non_null(strstr(result.invalid, "that nobody holds"));
+    replay_plan_free(&s.plan);
+}
+
+static void second_owners_are_found(void **state)
+{
+    struct replay_pool pool = {.first_pfn = 0x100, .span = 0x100};
+    _Atomic uint8_t owners[0x100] = {0};
+    struct replay_run run = {.pool = &pool, .owners = owners};
+    struct replay_worker w = {.run = &run};
+    struct replay_op op = {.order = 3, .line = 7};
+
+    (void)state;
+    replay_own(&w, &op, 0x108);
+    assert_int_equal(w.counts.two_owners, 0);
+    assert_int_equal(w.counts.peak_frames, 8);
+    op.order = 0;
+    replay_own(&w, &op, 0x110);
+    assert_int_equal(w.counts.two_owners, 0);
+    replay_own(&w, &op, 0x10f);
+    assert_int_equal(w.counts.two_owners, 1);
+    assert_int_equal(w.counts.fault_line, 7);
+
+    assert_true(replay_inside(&pool, 0x100, 8));
+    assert_true(replay_inside(&pool, 0x1ff, 0));
+    assert_false(replay_inside(&pool, 0x200, 0));
+    assert_false(replay_inside(&pool, 0xff, 0));
+    assert_false(replay_inside(&pool, 0x101, 1)); /* not aligned */
+    assert_false(replay_inside(&pool, 0x100, 9)); /* sticks out */
+}
+
 static void figures(void **state)
 {
     struct replay_zones z = {.free = 1024 + 512 + 3 * 8 + 16, .blocks = {16, 0, 0, 3}};
@@ -452,6 +505,8 @@ int main(void)
         cmocka_unit_test(runs_ahead_no_further_than_the_memory),
         cmocka_unit_test(zeroed),
         cmocka_unit_test(too_small),
+        cmocka_unit_test(wrong_frees_are_found),
+        cmocka_unit_test(second_owners_are_found),
         cmocka_unit_test(figures)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
