@@ -233,7 +233,7 @@ static int64_t contig_search(const struct contig *c, uint32_t gfp, const void *c
 {
     enum deckle_zone_type highest = dk_gfp_zone(gfp);
     struct dk_section_view s;
-    for (uint32_t n = 0; dk_section_nth(c->d, n, &s); n++) {
+    for (uint64_t from = 0; dk_section_from(c->d, from, &s); from = s.pfn + s.nr) {
         if ((c->max_pfn && s.pfn >= c->max_pfn) || s.nr < c->nr || s.pfn + s.nr <= c->min_pfn ||
             c->d->zones[s.zone].type > highest)
             continue;

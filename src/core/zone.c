@@ -188,6 +188,7 @@ struct use {
     bool own;         /* the CPU takes it to itself */
     bool claim;       /* it is another type's block in use: the claim rule decides */
     unsigned limit;   /* frames of it that may be used */
+    bool unowned;     /* found as nobody's own: so it must be still, or two CPUs start in one block */
 };
 
 /* Frames of a block that were given out as Movable. */
@@ -240,8 +241,8 @@ static unsigned take_from_block(struct dk_call *c, const struct dk_span *span, u
     if (use->limit < DK_BLOCK_FRAMES && !runs_below(c, block, use->limit))
         return 0;
     do {
-        if ((w & DK_W_SHUT) || dk_w_type(w) != use->expect || !dk_w_has_run(w, order) ||
-            !may_claim(c, block, w, use))
+        if ((w & (use->unowned ? DK_W_SHUT | DK_W_OWNED : DK_W_SHUT)) ||
+            dk_w_type(w) != use->expect || !dk_w_has_run(w, order) || !may_claim(c, block, w, use))
             return 0;
         n = dk_w_free(w) >> order;
         if (n > want)
@@ -318,7 +319,8 @@ static bool next_section_window(const struct dk_call *c, struct dk_window *w)
 {
     struct dk_section_view v;
     uint64_t limit = c->take->limit_pfn;
-    while (dk_section_nth(c->d, w->next++, &v) && v.pfn < limit) {
+    while (dk_section_from(c->d, w->next, &v) && v.pfn < limit) {
+        w->next = v.pfn + v.nr;
         if (v.zone != c->zone->number)
             continue;
         w->span = &c->d->spans[v.span];
@@ -369,6 +371,7 @@ static unsigned take_from_window(struct dk_call *c, const struct dk_window *w, u
         uint32_t item = dk_index_find(c->d, w->span, tree, start, limit);
         if (item == DK_NONE)
             break;
+        use.unowned = tree < DK_OWNED_BASE;
         use.limit = item < w->whole ? DK_BLOCK_FRAMES : w->partial;
         unsigned n = take_candidate(c, w->span, item, &use, fis + got, want - got);
         got += n;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the files of the shared level share: zone.c (orders inside a pageblock), group.c (whole
- * pageblocks and groups), zone_set.c (types, isolation, given frames). Nobody else includes it.
+ * pageblocks and groups), zone_set.c (types, isolation, given frames); set-up (online.c, offline.c) uses
+ * it for blocks that come and go. Nobody else includes it.
  */
 #ifndef DK_CORE_ZONE_INTERNAL_H
 #define DK_CORE_ZONE_INTERNAL_H
@@ -55,7 +56,7 @@ struct dk_window {
     const struct dk_span *span;
     uint32_t first, whole;
     unsigned partial;
-    uint32_t next; /* section to look at next */
+    uint64_t next; /* pfn from which to look for the next section */
 };
 bool dk_window_next(const struct dk_call *c, struct dk_window *w);
 #define DK_FOR_EACH_WINDOW(c, w) for (struct dk_window w = {0}; dk_window_next(c, &w);)
