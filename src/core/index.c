@@ -37,11 +37,10 @@
 #define CLEAR_TRIES 4u
 
 struct tree {
-    dk_aword *level[DK_MAX_LEVELS]; /* 0 = leaves */
-    uint32_t count[DK_MAX_LEVELS];  /* children at each level */
-    dk_word invert;                 /* all child bits, or none */
-    uint32_t items;
-    uint32_t levels;
+    const struct dk_shape *shape;
+    dk_aword *lower; /* all levels but the root */
+    dk_aword *root;
+    dk_word invert;  /* all child bits, or none */
     uint32_t id;
 };
 
@@ -86,19 +85,34 @@ uint64_t dk_index_words(uint32_t nr_blocks, uint32_t nr_trees)
 
 static struct tree open_tree(const struct deckle *d, const struct dk_span *span, uint32_t id)
 {
-    struct tree t = {.id = id, .items = dk_index_items(span, id)};
-    t.invert = id == 0 || is_group(id) ? DK_IX_CHILDREN : 0;
     dk_aword *base = d->index + span->index_word;
-    dk_aword *lower = base + span->tree_word[id];
-    uint32_t n = t.items;
-    for (; words_above(n) > 1; n = words_above(n)) {
-        t.count[t.levels] = n;
-        t.level[t.levels++] = lower;
-        lower += words_above(n);
+    return (struct tree){
+        .shape = &span->shape[is_group(id) ? group_shift(id) : 0],
+        .lower = base + span->tree_word[id],
+        .root = base + id,
+        .invert = id == 0 || is_group(id) ? DK_IX_CHILDREN : 0,
+        .id = id,
+    };
+}
+
+static inline dk_aword *word_at(const struct tree *t, uint32_t level, uint32_t n)
+{
+    return level + 1 == t->shape->levels ? t->root : t->lower + t->shape->offset[level] + n;
+}
+
+static void make_shape(struct dk_shape *shape, uint32_t items)
+{
+    uint32_t offset = 0, n = items;
+    shape->items = items;
+    shape->levels = 0;
+    for (;;) {
+        shape->count[shape->levels] = n;
+        shape->offset[shape->levels++] = offset;
+        n = words_above(n);
+        if (n <= 1)
+            return;
+        offset += n;
     }
-    t.count[t.levels] = n;
-    t.level[t.levels++] = base + id;
-    return t;
 }
 
 static dk_word children(const struct tree *t, dk_word w)
@@ -130,8 +144,8 @@ static bool item_is(const struct deckle *d, const struct dk_span *span, uint32_t
 
 static void set_item(const struct tree *t, uint32_t item)
 {
-    for (uint32_t l = 0; l < t->levels; l++) {
-        dk_aword *word = &t->level[l][item >> DK_FANOUT_SHIFT];
+    for (uint32_t l = 0; l < t->shape->levels; l++) {
+        dk_aword *word = word_at(t, l, item >> DK_FANOUT_SHIFT);
         dk_word bit = (dk_word)1 << (item & (DK_FANOUT - 1));
         dk_word w = dk_load_seq(word);
         while (!(children(t, w) & bit) || (w & DK_IX_CLEARING)) {
@@ -147,7 +161,7 @@ static void set_item(const struct tree *t, uint32_t item)
 static bool clear_at(const struct deckle *d, const struct dk_span *span, const struct tree *t,
                      uint32_t l, uint32_t item)
 {
-    dk_aword *word = &t->level[l][item >> DK_FANOUT_SHIFT];
+    dk_aword *word = word_at(t, l, item >> DK_FANOUT_SHIFT);
     dk_word bit = (dk_word)1 << (item & (DK_FANOUT - 1));
     for (unsigned tries = 0; tries < CLEAR_TRIES; tries++) {
         dk_word w = dk_load_seq(word);
@@ -156,7 +170,7 @@ static bool clear_at(const struct deckle *d, const struct dk_span *span, const s
         dk_word marked = (w | DK_IX_CLEARING) + DK_IX_VERSION;
         if (!dk_cas(word, &w, marked))
             continue;
-        bool full = l ? children(t, dk_load_seq(&t->level[l - 1][item])) != 0
+        bool full = l ? children(t, dk_load_seq(word_at(t, l - 1, item))) != 0
                       : item_is(d, span, t->id, item);
         if (full)
             return false;
@@ -170,7 +184,7 @@ static bool clear_at(const struct deckle *d, const struct dk_span *span, const s
 static void clear_item(const struct deckle *d, const struct dk_span *span, const struct tree *t,
                        uint32_t item)
 {
-    for (uint32_t l = 0; l < t->levels && clear_at(d, span, t, l, item); l++)
+    for (uint32_t l = 0; l < t->shape->levels && clear_at(d, span, t, l, item); l++)
         item >>= DK_FANOUT_SHIFT;
 }
 
@@ -233,13 +247,13 @@ uint32_t dk_index_find(struct deckle *d, const struct dk_span *span, uint32_t tr
                        uint32_t limit)
 {
     struct tree t = open_tree(d, span, tree);
-    if (limit > t.items)
-        limit = t.items;
+    if (limit > t.shape->items)
+        limit = t.shape->items;
     uint32_t l = 0;
     uint64_t p = start;
     bool descended = false;
     while (p << (DK_FANOUT_SHIFT * l) < limit) {
-        dk_aword *word = &t.level[l][p >> DK_FANOUT_SHIFT];
+        dk_aword *word = word_at(&t, l, (uint32_t)(p >> DK_FANOUT_SHIFT));
         unsigned within = (unsigned)p & (DK_FANOUT - 1);
         dk_word shown = children(&t, dk_load_acquire(word)) & ~dk_mask(within);
         if (shown) {
@@ -252,18 +266,18 @@ uint32_t dk_index_find(struct deckle *d, const struct dk_span *span, uint32_t tr
             continue;
         }
         uint32_t child = (uint32_t)(p >> DK_FANOUT_SHIFT);
-        if (++l == t.levels)
+        if (++l == t.shape->levels)
             return DK_NONE;
         if (descended && !within && clear_at(d, span, &t, l, child)) {
             uint32_t up = child >> DK_FANOUT_SHIFT;
-            for (uint32_t k = l + 1; k < t.levels && clear_at(d, span, &t, k, up); k++)
+            for (uint32_t k = l + 1; k < t.shape->levels && clear_at(d, span, &t, k, up); k++)
                 up >>= DK_FANOUT_SHIFT;
         }
         p = (uint64_t)child + 1;
-        if (p >= t.count[l])
+        if (p >= t.shape->count[l])
             return DK_NONE;
         /* The next child may begin another word, whose own parent has not been asked: ask it. */
-        while (l + 1 < t.levels && !(p & (DK_FANOUT - 1))) {
+        while (l + 1 < t.shape->levels && !(p & (DK_FANOUT - 1))) {
             p >>= DK_FANOUT_SHIFT;
             l++;
         }
@@ -289,17 +303,17 @@ bool dk_index_empty(const struct deckle *d, const struct dk_span *span, uint32_t
                     uint32_t hi, uint64_t *version)
 {
     struct tree t = open_tree(d, span, tree);
-    bool all = !lo && hi >= t.items;
-    for (uint32_t l = t.levels; l-- > 0;) {
+    bool all = !lo && hi >= t.shape->items;
+    for (uint32_t l = t.shape->levels; l-- > 0;) {
         unsigned shift = DK_FANOUT_SHIFT * l;
-        uint32_t from = lo >> shift, to = all ? t.count[l] : hi >> shift;
+        uint32_t from = lo >> shift, to = all ? t.shape->count[l] : hi >> shift;
         uint32_t first = from >> DK_FANOUT_SHIFT, last = to >> DK_FANOUT_SHIFT;
         if (l && !all)
             from++;
-        if (last >= words_above(t.count[l]))
-            last = words_above(t.count[l]) - 1;
+        if (last >= words_above(t.shape->count[l]))
+            last = words_above(t.shape->count[l]) - 1;
         for (uint32_t w = first; w <= last; w += last > first ? last - first : 1) {
-            dk_word v = dk_load_seq(&t.level[l][w]);
+            dk_word v = dk_load_seq(word_at(&t, l, w));
             *version += v / DK_IX_VERSION;
             if (children(&t, v) & within_word(w, from, to))
                 return false;
@@ -313,8 +327,8 @@ bool dk_index_empty(const struct deckle *d, const struct dk_span *span, uint32_t
 bool dk_index_has(const struct deckle *d, const struct dk_span *span, uint32_t tree, uint32_t item)
 {
     struct tree t = open_tree(d, span, tree);
-    for (uint32_t l = 0; l < t.levels; l++) {
-        dk_word w = dk_load_seq(&t.level[l][item >> DK_FANOUT_SHIFT]);
+    for (uint32_t l = 0; l < t.shape->levels; l++) {
+        dk_word w = dk_load_seq(word_at(&t, l, item >> DK_FANOUT_SHIFT));
         if (!(children(&t, w) >> (item & (DK_FANOUT - 1)) & 1))
             return false;
         item >>= DK_FANOUT_SHIFT;
@@ -325,11 +339,11 @@ bool dk_index_has(const struct deckle *d, const struct dk_span *span, uint32_t t
 /* In an inverted tree the children that do not exist must be written as hidden. */
 static void hide_tail(const struct tree *t)
 {
-    uint32_t n = t->items;
-    for (uint32_t l = 0; l < t->levels; l++) {
+    uint32_t n = t->shape->items;
+    for (uint32_t l = 0; l < t->shape->levels; l++) {
         unsigned used = n & (DK_FANOUT - 1);
         if (used && t->invert)
-            dk_store_relaxed(&t->level[l][n >> DK_FANOUT_SHIFT], DK_IX_CHILDREN & ~dk_mask(used));
+            dk_store_relaxed(word_at(t, l, n >> DK_FANOUT_SHIFT), DK_IX_CHILDREN & ~dk_mask(used));
         n = words_above(n);
     }
 }
@@ -337,12 +351,9 @@ static void hide_tail(const struct tree *t)
 void dk_index_init_span(struct deckle *d, struct dk_span *span)
 {
     uint64_t next = d->sb->nr_trees;
-    uint32_t n = span->nr_blocks;
-    span->levels = 0;
-    do {
-        n = words_above(n);
-        span->level_words[span->levels++] = n;
-    } while (n > 1);
+    make_shape(&span->shape[0], dk_index_items(span, 0));
+    for (uint32_t id = DK_GROUP_BASE; id < d->sb->nr_trees; id++)
+        make_shape(&span->shape[group_shift(id)], dk_index_items(span, id));
     for (uint32_t id = 0; id < d->sb->nr_trees; id++) {
         span->tree_word[id] = (uint32_t)next;
         next += lower_words(dk_index_items(span, id));
@@ -356,7 +367,7 @@ void dk_index_init_span(struct deckle *d, struct dk_span *span)
         /* Groups that the ends of the span cut are no groups. */
         if (!group_is_free(d, span, id, 0))
             clear_item(d, span, &t, 0);
-        if (t.items > 1 && !group_is_free(d, span, id, t.items - 1))
-            clear_item(d, span, &t, t.items - 1);
+        if (t.shape->items > 1 && !group_is_free(d, span, id, t.shape->items - 1))
+            clear_item(d, span, &t, t.shape->items - 1);
     }
 }

@@ -19,7 +19,7 @@
 /* Words that the trees of a span of nr_blocks need (nr_trees as in the superblock). Pure. */
 uint64_t dk_index_words(uint32_t nr_blocks, uint32_t nr_trees);
 
-/* Fill span->levels, level_words, tree_word and index_words from span->nr_blocks, and write the words
+/* Fill span->shape, tree_word and index_words from span->nr_blocks, and write the words
  * that the ends of the trees need; the span's index words must be zero. Set-up. */
 void dk_index_init_span(struct deckle *d, struct dk_span *span);
 

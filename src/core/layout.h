@@ -173,12 +173,20 @@ struct dk_section_key {
     uint32_t pad;
 };
 
+/* What trees of one kind have in common (index.c). */
+#define DK_SHAPES (1u + DECKLE_MAX_ORDER_LIMIT - DK_BLOCK_ORDER)
+struct dk_shape {
+    uint32_t items;
+    uint32_t levels;                /* 1 … DK_MAX_LEVELS, the last is the root */
+    uint32_t count[DK_MAX_LEVELS];  /* children at each level, 0 = leaves */
+    uint32_t offset[DK_MAX_LEVELS]; /* first word of each level but the root, from the tree's first */
+};
+
 struct dk_span {
     uint32_t zone;
     uint32_t first_block;
     uint32_t nr_blocks;
-    uint32_t levels;                       /* 1 … DK_MAX_LEVELS */
-    uint32_t level_words[DK_MAX_LEVELS];   /* words of one block tree at each level, 0 = leaves */
+    struct dk_shape shape[DK_SHAPES];      /* of block trees, and of the trees of orders 10 … 18 */
     dk_a32 next_in_zone;                   /* span number + 1; 0 = last */
     uint32_t pad;
     uint64_t index_word;                   /* first word of the span's trees in the index array */
@@ -280,13 +288,12 @@ struct deckle {
     dk_a32 slow;              /* DK_SLOW_…: anything here sends requests past the fast path */
     uint32_t kind;            /* enum dk_pcp_kind */
     uint32_t max_order;
-    /* Address of CPU 0's cache set of the preferred zone, by highest zone type; 0 = not for the fast path:
-     * other caches than rseq stacks, more nodes than one, no such zone. main_sets: of the main section's
-     * zone, for frees. */
-    dk_aword fast_sets[DECKLE_NR_ZONE_TYPES];
+    /* Address of CPU 0's cache set of the preferred zone, by highest zone type (the rest of the array is
+     * for flags that are not legal); 0 = not for the fast path: other caches than rseq stacks, more nodes
+     * than one, no such zone. main_sets: of the main section's zone, for frees. */
+    dk_aword fast_sets[8];
     dk_aword main_sets;
-    dk_a32 fast_zone[DECKLE_NR_ZONE_TYPES];   /* preferred zone by highest zone type on a pool of
-                                               * one node, or DK_NONE */
+    dk_a32 fast_zone[8];      /* preferred zone by highest zone type on a pool of one node, or DK_NONE */
     uint32_t list_off[DK_PCP_LISTS];          /* bytes from the set to the list's head */
     uint32_t slot_cap[DK_PCP_LISTS];          /* entries */
     /* The rest. */

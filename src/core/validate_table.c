@@ -189,9 +189,9 @@ static bool check_span(struct dk_check *c, uint32_t number, uint32_t next_block,
     if (s->first_block % group || s->nr_blocks % group)
         return dk_bad_pool(c, "span %u has %u pageblocks from %u on, not whole groups of %u",
                            number, s->nr_blocks, s->first_block, group);
-    if (!s->levels || s->levels > DK_MAX_LEVELS)
-        return dk_bad_pool(c, "span %u has an index of %u levels, not 1 ... %u", number, s->levels,
-                           DK_MAX_LEVELS);
+    if (!s->shape[0].levels || s->shape[0].levels > DK_MAX_LEVELS)
+        return dk_bad_pool(c, "span %u has an index of %u levels, not 1 ... %u", number,
+                           s->shape[0].levels, DK_MAX_LEVELS);
     if (s->index_word < next_index_word || s->index_word > sb->next_index_word ||
         s->index_words > sb->next_index_word - s->index_word ||
         s->index_words > dk_index_words(s->nr_blocks, sb->nr_trees))

@@ -300,7 +300,8 @@ static unsigned take_from_current(struct dk_call *c, uint32_t *fis, unsigned wan
     struct dk_span *span = dk_span_of_block(c->d, c->zone, block);
     if (!span || !(dk_load_relaxed(&c->d->words[block]) & DK_W_OWNED))
         return 0;
-    struct use use = {c->take->type, c->take->type, true, false, DK_BLOCK_FRAMES};
+    struct use use = {.expect = c->take->type, .become = c->take->type, .own = true,
+                      .limit = DK_BLOCK_FRAMES};
     return take_from_block(c, span, block, &use, fis, want);
 }
 
@@ -457,7 +458,8 @@ static unsigned take_by_claim(struct dk_call *c, uint32_t *fis, unsigned want)
             dk_claim_pick(orders, type, from, lowest, dk_grouping(c->d), DK_BLOCK_ORDER);
         if (!pick.found)
             return 0;
-        struct use use = {pick.type, type, may_own, !pick.whole, DK_BLOCK_FRAMES};
+        struct use use = {.expect = pick.type, .become = type, .own = may_own,
+                          .claim = !pick.whole, .limit = DK_BLOCK_FRAMES};
         unsigned n = take_picked(c, pick, use, fis, want);
         if (n) {
             dk_counter_add(&c->zone->claims, 1);
@@ -482,7 +484,7 @@ static unsigned take_by_steal(struct dk_call *c, uint32_t *fis, unsigned want)
             dk_steal_pick(orders, type, c->take->order, DK_BLOCK_ORDER);
         if (!pick.found)
             return 0;
-        struct use use = {pick.type, pick.type, false, false, DK_BLOCK_FRAMES};
+        struct use use = {.expect = pick.type, .become = pick.type, .limit = DK_BLOCK_FRAMES};
         unsigned n = take_picked(c, pick, use, fis, want);
         if (n) {
             dk_counter_add(&c->zone->steals, 1);
@@ -494,7 +496,7 @@ static unsigned take_by_steal(struct dk_call *c, uint32_t *fis, unsigned want)
 
 static unsigned take_special(struct dk_call *c, unsigned type, uint32_t *fis, unsigned want)
 {
-    struct use use = {type, type, false, false, DK_BLOCK_FRAMES};
+    struct use use = {.expect = type, .become = type, .limit = DK_BLOCK_FRAMES};
     return take_from_type(c, use, false, fis, want);
 }
 
@@ -503,12 +505,12 @@ static unsigned take_own_type(struct dk_call *c, uint32_t *fis, unsigned want)
     unsigned type = c->take->type, n;
     bool may_own = c->take->cpu < c->d->nr_cpus && c->take->order < DK_BLOCK_ORDER &&
                    !c->take->limit_pfn;
-    struct use mine = {type, type, may_own, false, DK_BLOCK_FRAMES};
+    struct use mine = {.expect = type, .become = type, .own = may_own, .limit = DK_BLOCK_FRAMES};
     if (may_own && (n = take_from_current(c, fis, want)))
         return n;
     if ((n = take_from_type(c, mine, false, fis, want)))
         return n;
-    struct use theirs = {type, type, false, false, DK_BLOCK_FRAMES};
+    struct use theirs = {.expect = type, .become = type, .limit = DK_BLOCK_FRAMES};
     return take_from_type(c, theirs, true, fis, want);
 }
 

@@ -91,7 +91,7 @@ static void plant_span_number(struct deckle *d)
 }
 static void plant_span_levels(struct deckle *d)
 {
-    span_of(d, normal_zone(d))->levels = 0;
+    span_of(d, normal_zone(d))->shape[0].levels = 0;
 }
 static void plant_span_overlap(struct deckle *d)
 {
