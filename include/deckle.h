@@ -170,8 +170,8 @@ struct deckle_host {
     /* Interrupt the restartable sequences of all threads of this process. Returns 0 or an error.
      * Only used with rseq caches. */
     int (*membarrier)(void *ctx);
-    /* Offset of the thread's struct rseq from the thread pointer (glibc: __rseq_offset), and whether
-     * it may be used. 0 = rseq is not available: the pool uses atomic cells. */
+    /* Offset of the thread's struct rseq from the thread pointer (glibc: __rseq_offset), and
+     * whether it may be used. 0 = rseq is not available: the pool uses atomic cells. */
     int64_t rseq_offset;
     uint32_t rseq_usable;
     uint32_t pad2;
@@ -188,25 +188,26 @@ struct deckle_host {
  * why). Pure. */
 DECKLE_API size_t deckle_metadata_size(const struct deckle_config *cfg);
 
-/* Why cfg is not valid: DECKLE_OK, or DECKLE_EINVAL / DECKLE_E2BIG with *reason (may be NULL) set to
- * a static sentence that names the field and its bounds. */
+/* Why cfg is not valid: DECKLE_OK, or DECKLE_EINVAL / DECKLE_E2BIG with *reason (may be NULL) set
+ * to a static sentence that names the field and its bounds. */
 DECKLE_API int deckle_config_check(const struct deckle_config *cfg, const char **reason);
 
-/* Make a pool in mem (zeroed, aligned to 64 bytes, kept by the caller until deckle_exit). host may be
- * NULL (no hooks, atomic cells, CPU 0). Errors: EINVAL, E2BIG, ENOSPC (mem_size too small). Writes
- * only the first few KiB. */
+/* Make a pool in mem (zeroed, aligned to 64 bytes, kept by the caller until deckle_exit). host may
+ * be NULL (no hooks, atomic cells, CPU 0). Errors: EINVAL, E2BIG, ENOSPC (mem_size too small).
+ * Writes only the first few KiB. */
 DECKLE_API int deckle_init(void *mem, size_t mem_size, const struct deckle_config *cfg,
                            const struct deckle_host *host, struct deckle **out);
 
-/* Announce frames; they become allocatable with deckle_online. Any order, adjacent, with holes, pfn 0,
- * a single page. A range that crosses a zone limit is divided there. Errors: EINVAL (empty, past 2^52,
- * bad node or zone), EEXIST (overlaps an added range; nothing changes), ENOSPC (more ranges or frames
- * than configured). */
+/* Announce frames; they become allocatable with deckle_online. Any order, adjacent, with holes, pfn
+ * 0, a single page. A range that crosses a zone limit is divided there. Errors: EINVAL (empty, past
+ * 2^52, bad node or zone), EEXIST (overlaps an added range; nothing changes), ENOSPC (more ranges
+ * or frames than configured). */
 DECKLE_API int deckle_add_range(struct deckle *d, const struct deckle_range *range);
 
-/* Take frames out of use for ever. Before deckle_online of the frames: set subtraction, in any order
- * and number, overlaps allowed, frames that do not exist are ignored. Later: the existing frames of
- * the range must all be free, else EBUSY and nothing changes. Errors: EINVAL, ENOSPC, EBUSY. */
+/* Take frames out of use for ever. Before deckle_online of the frames: set subtraction, in any
+ * order and number, overlaps allowed, frames that do not exist are ignored. Later: the existing
+ * frames of the range must all be free, else EBUSY and nothing changes. Errors: EINVAL, ENOSPC,
+ * EBUSY. */
 DECKLE_API int deckle_reserve_range(struct deckle *d, uint64_t pfn, uint64_t nr);
 
 /* Make all announced ranges allocatable; recomputes zonelists and watermarks. Touches metadata only
@@ -214,7 +215,8 @@ DECKLE_API int deckle_reserve_range(struct deckle *d, uint64_t pfn, uint64_t nr)
 DECKLE_API int deckle_online(struct deckle *d);
 
 /* Take the frames [pfn, pfn+nr) out of the pool: they must be exactly one or more added ranges and
- * all free or reserved (caches are drained first), else EBUSY and nothing changes. Errors: ENOENT. */
+ * all free or reserved (caches are drained first), else EBUSY and nothing changes. Errors: ENOENT.
+ * */
 DECKLE_API int deckle_remove_range(struct deckle *d, uint64_t pfn, uint64_t nr);
 
 /* One allocated block as deckle_exit and deckle_for_each_allocated report it. */
@@ -257,11 +259,12 @@ struct deckle_request {
  * Any context. Cost: cache; shared once in a batch. */
 DECKLE_API int64_t deckle_alloc(struct deckle *d, uint32_t gfp, uint32_t order);
 
-/* The same with every condition spelled out. Further errors: EINVAL (size, flags), ENODEV (no such node). */
+/* The same with every condition spelled out. Further errors: EINVAL (size, flags), ENODEV (no such
+ * node). */
 DECKLE_API int64_t deckle_alloc_request(struct deckle *d, const struct deckle_request *req);
 
-/* Free a block given out with this order. A wrong free is refused, reported through the bad hook and
- * counted; see docs/limits.md for what is detected when. Errors: EBADFREE, E2BIG. Any context.
+/* Free a block given out with this order. A wrong free is refused, reported through the bad hook
+ * and counted; see docs/limits.md for what is detected when. Errors: EBADFREE, E2BIG. Any context.
  * Cost: cache; shared once in a batch. */
 DECKLE_API int deckle_free(struct deckle *d, uint64_t pfn, uint32_t order);
 
@@ -272,9 +275,9 @@ DECKLE_API int deckle_free_owned(struct deckle *d, uint64_t pfn, uint32_t order,
 DECKLE_API const char *deckle_gfp_reason(uint32_t gfp, uint32_t order, uint32_t max_order);
 
 /* Fill the holes (DECKLE_NO_PFN) of pfns[0 … nr) with single frames. Entries that hold a frame are
- * left alone and counted. Returns how many leading entries are filled, as the array form of the Linux
- * bulk allocator; it takes frames from the preferred zone only and uses the single-frame path when
- * that yields nothing. A negative error only for illegal arguments. */
+ * left alone and counted. Returns how many leading entries are filled, as the array form of the
+ * Linux bulk allocator; it takes frames from the preferred zone only and uses the single-frame path
+ * when that yields nothing. A negative error only for illegal arguments. */
 #define DECKLE_NO_PFN UINT64_MAX
 DECKLE_API int64_t deckle_alloc_bulk(struct deckle *d, uint32_t gfp, uint64_t *pfns, size_t nr);
 DECKLE_API int64_t deckle_alloc_bulk_request(struct deckle *d, const struct deckle_request *req,
@@ -289,15 +292,16 @@ DECKLE_API size_t deckle_free_bulk(struct deckle *d, const uint64_t *pfns, size_
 DECKLE_API int64_t deckle_alloc_exact(struct deckle *d, uint32_t gfp, uint64_t nr);
 DECKLE_API int deckle_free_exact(struct deckle *d, uint64_t pfn, uint64_t nr);
 
-/* The block of this order at pfn. Errors: EBUSY (not entirely free, or its poison damaged), ENOENT (not
- * in the pool), EINVAL (misaligned), E2BIG. Shared cost; cached frames are drained before EBUSY. */
+/* The block of this order at pfn. Errors: EBUSY (not entirely free, or its poison damaged), ENOENT
+ * (not in the pool), EINVAL (misaligned), E2BIG. Shared cost; cached frames are drained before
+ * EBUSY. */
 DECKLE_API int deckle_alloc_at(struct deckle *d, uint32_t gfp, uint64_t pfn, uint32_t order);
 
 /* nr contiguous frames of any number, the first a multiple of align (a power of two; 0 = 1), inside
- * [min_pfn, max_pfn) (max_pfn 0 = no bound). Takes what is free, moves nothing. Also takes CMA frames.
- * Free with deckle_free_exact, whole or piece by piece: a piece is the largest aligned block, of at
- * most max_order, that begins where the one before ends and fits what is left. Errors: EINVAL, ENOMEM,
- * EFRAGMENTED, ECONSTRAINED. Cost: linear in the number of pageblocks searched. */
+ * [min_pfn, max_pfn) (max_pfn 0 = no bound). Takes what is free, moves nothing. Also takes CMA
+ * frames. Free with deckle_free_exact, whole or piece by piece: a piece is the largest aligned
+ * block, of at most max_order, that begins where the one before ends and fits what is left. Errors:
+ * EINVAL, ENOMEM, EFRAGMENTED, ECONSTRAINED. Cost: linear in the number of pageblocks searched. */
 DECKLE_API int64_t deckle_alloc_contig(struct deckle *d, uint32_t gfp, uint64_t nr, uint64_t align,
                                        uint64_t min_pfn, uint64_t max_pfn);
 
@@ -310,14 +314,14 @@ DECKLE_API int deckle_split(struct deckle *d, uint64_t pfn, uint32_t order, uint
  * not in the pool. */
 DECKLE_API int deckle_block_order(const struct deckle *d, uint64_t pfn);
 
-/* Head of the allocated block that contains pfn; EBADFREE, ENOENT as above. At most max_order+1 byte
- * reads. */
+/* Head of the allocated block that contains pfn; EBADFREE, ENOENT as above. At most max_order+1
+ * byte reads. */
 DECKLE_API int64_t deckle_block_head(const struct deckle *d, uint64_t pfn);
 
 /* Reference counts of blocks (DECKLE_FEATURE_DESCRIPTORS; else ENOTSUP). An allocation has one
- * reference. deckle_put drops one and frees the block with the last; deckle_get on a count of zero or
- * of UINT32_MAX and deckle_put on zero are refused and reported. pfn may be any frame of a compound
- * block, else the head. deckle_refcount returns the count. */
+ * reference. deckle_put drops one and frees the block with the last; deckle_get on a count of zero
+ * or of UINT32_MAX and deckle_put on zero are refused and reported. pfn may be any frame of a
+ * compound block, else the head. deckle_refcount returns the count. */
 DECKLE_API int deckle_get(struct deckle *d, uint64_t pfn);
 DECKLE_API int deckle_put(struct deckle *d, uint64_t pfn);
 DECKLE_API int64_t deckle_refcount(const struct deckle *d, uint64_t pfn);
@@ -327,12 +331,13 @@ DECKLE_API int64_t deckle_refcount(const struct deckle *d, uint64_t pfn);
  */
 
 /* Give back everything the caches of all CPUs hold. ECONTENDED if some cache could not be emptied
- * because it was in use throughout. Any context but an NMI when the membarrier hook may not be called
- * there. */
+ * because it was in use throughout. Any context but an NMI when the membarrier hook may not be
+ * called there. */
 DECKLE_API int deckle_drain_all(struct deckle *d);
 DECKLE_API int deckle_drain_cpu(struct deckle *d, uint32_t cpu);
 
-/* Type of the pageblock of pfn (enum deckle_migratetype, DECKLE_ISOLATE while isolated) or ENOENT. */
+/* Type of the pageblock of pfn (enum deckle_migratetype, DECKLE_ISOLATE while isolated) or ENOENT.
+ * */
 DECKLE_API int deckle_pageblock_type(const struct deckle *d, uint64_t pfn);
 /* Change it; DECKLE_ISOLATE isolates, any other type ends isolation. Set-up. */
 DECKLE_API int deckle_set_pageblock_type(struct deckle *d, uint64_t pfn,
@@ -341,14 +346,14 @@ DECKLE_API int deckle_set_pageblock_type(struct deckle *d, uint64_t pfn,
 /* ---------------------------------------------------------------------------------------------
  * Switches at run time (deckle/debug.h explains each). Set-up.
  */
-/* Set switches (DECKLE_DEBUG_…), clear the others. Returns the previous set; ENOTSUP if the map hook is
- * missing, EINVAL for unknown bits, and for POISON together with ZERO_ON_… (the reference gives poison
- * precedence: say which you want). */
+/* Set switches (DECKLE_DEBUG_…), clear the others. Returns the previous set; ENOTSUP if the map
+ * hook is missing, EINVAL for unknown bits, and for POISON together with ZERO_ON_… (the reference
+ * gives poison precedence: say which you want). */
 DECKLE_API int deckle_set_debug(struct deckle *d, uint32_t switches);
 
 /* ---------------------------------------------------------------------------------------------
- * Looking: statistics, text, validation. Reading needs no quiescence unless said; figures of running
- * pools are each exact at some instant of the call, not all at the same one.
+ * Looking: statistics, text, validation. Reading needs no quiescence unless said; figures of
+ * running pools are each exact at some instant of the call, not all at the same one.
  */
 
 struct deckle_zone_stat {
@@ -386,9 +391,9 @@ DECKLE_API int deckle_get_zone_stat(const struct deckle *d, uint32_t zone,
 /* Where text goes: called with pieces, in order. */
 typedef void (*deckle_emit_fn)(void *ctx, const char *text, size_t len);
 
-/* /proc/buddyinfo, /proc/pagetypeinfo, /proc/zoneinfo as Linux spells them (docs/formats/text.md lists
- * the lines left out), everything as JSON (docs/formats/stat.md), and the unusable-free-space and
- * fragmentation index tables (extfrag). Linear in the zones. */
+/* /proc/buddyinfo, /proc/pagetypeinfo, /proc/zoneinfo as Linux spells them (docs/formats/text.md
+ * lists the lines left out), everything as JSON (docs/formats/stat.md), and the unusable-free-space
+ * and fragmentation index tables (extfrag). Linear in the zones. */
 DECKLE_API void deckle_print_buddyinfo(const struct deckle *d, deckle_emit_fn emit, void *ctx);
 DECKLE_API void deckle_print_pagetypeinfo(const struct deckle *d, deckle_emit_fn emit, void *ctx);
 DECKLE_API void deckle_print_zoneinfo(const struct deckle *d, deckle_emit_fn emit, void *ctx);
@@ -423,6 +428,12 @@ DECKLE_API const char *deckle_cache_kind(const struct deckle *d); /* "rseq", "ce
 DECKLE_API const char *deckle_version(void);
 /* Bytes to frames, rounding up; 0 when it does not fit a block (checked, never wraps). */
 DECKLE_API uint64_t deckle_bytes_to_pages(const struct deckle *d, uint64_t bytes);
+/* The whole frames inside [address, address + bytes), as firmware lists memory: the start rounds
+ * up, the end down, so that no part of a frame that belongs to somebody else is taken in. Sets pfn
+ * and nr of *range, nr to 0 if there is no whole frame. page_shift 0 = 12. EINVAL: page_shift.
+ * Pure. */
+DECKLE_API int deckle_range_of_bytes(uint64_t address, uint64_t bytes, uint32_t page_shift,
+                                     struct deckle_range *range);
 /* Smallest order that holds nr frames; DECKLE_E2BIG above max_order, EINVAL for 0. */
 DECKLE_API int deckle_order_for(const struct deckle *d, uint64_t nr);
 

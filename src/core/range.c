@@ -10,6 +10,22 @@
 #include "core/section.h"
 #include "core/setup.h"
 
+int deckle_range_of_bytes(uint64_t address, uint64_t bytes, uint32_t page_shift,
+                          struct deckle_range *range)
+{
+    uint32_t shift = page_shift ? page_shift : 12;
+
+    if (!range || shift < 10 || shift > 30)
+        return DECKLE_EINVAL;
+    uint64_t within = address & (((uint64_t)1 << shift) - 1);
+    uint64_t first = (address >> shift) + (within != 0);
+    uint64_t end = bytes > UINT64_MAX - address ? (uint64_t)1 << (64 - shift)
+                                                : (address + bytes) >> shift;
+    range->pfn = first;
+    range->nr = dk_sub_sat64(end, first);
+    return DECKLE_OK;
+}
+
 uint32_t dk_range_above(const struct deckle *d, uint64_t pfn)
 {
     uint32_t low = 0, high = d->sb->nr_ranges;
