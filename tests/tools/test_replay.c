@@ -375,6 +375,53 @@ static void runs_ahead_no_further_than_the_memory(void **state)
     replay_plan_free(&s.plan);
 }
 
+/* Whatever the events, sensible or not: the plan agrees with the model of traces, and runs are
+ * clean. */
+static void random_traces(void **state)
+{
+    static struct replay_result result;
+    uint64_t random = test_seed(), nr = test_effort(40);
+
+    (void)state;
+    for (uint64_t n = 0; n < nr; n++) {
+        struct trace_model *model = trace_model_new();
+        struct replay_options options = {.free_running = n & 1,
+                                         .cells = n & 2,
+                                         .nodes = n & 4 ? 2 : 1,
+                                         .size_bytes = UINT64_C(8) << 30, /* never fragmented */
+                                         .repeat = 1 + (uint32_t)(n % 3)};
+        unsigned int most = 1 + (unsigned int)test_random_below(&random, 11);
+        struct sketch s;
+
+        begin(&s);
+        for (unsigned int i = 0; i < 400; i++) {
+            bool takes = test_random_below(&random, 2);
+            unsigned int order = (unsigned int)test_random_below(&random, most);
+            struct trace_event e = {.type = takes ? TRACE_ALLOC : TRACE_FREE,
+                                    .cpu = (uint32_t)test_random_below(&random, 3) * 5,
+                                    .pfn = test_random_below(&random, 4096) >> order << order,
+                                    .order = (uint8_t)order,
+                                    .gfp = takes ? DECKLE_GFP_KERNEL : 0,
+                                    .events = 1,
+                                    .line = i + 1};
+            const char *why = NULL;
+
+            assert_true(replay_plan_event(&s.plan, &e, &why));
+            assert_true(trace_model_event(model, &e, NULL));
+        }
+        end(&s);
+        assert_int_equal(play(&s, &options, &result), UI_OK);
+        assert_true(clean(&result));
+        assert_int_equal(result.live_frames, trace_model_totals(model)->live_frames);
+        assert_int_equal(s.plan.counts.adopted_frames, trace_model_totals(model)->adopted_frames);
+        assert_true(s.plan.counts.peak_frames >= trace_model_totals(model)->peak_frames);
+        if (!options.free_running)
+            assert_int_equal(result.counts.peak_frames, s.plan.counts.peak_frames);
+        trace_model_free(model);
+        replay_plan_free(&s.plan);
+    }
+}
+
 static void zeroed(void **state)
 {
     static struct replay_result result;
@@ -503,6 +550,7 @@ int main(void)
         cmocka_unit_test(large_orders),
         cmocka_unit_test(many_threads),
         cmocka_unit_test(runs_ahead_no_further_than_the_memory),
+        cmocka_unit_test(random_traces),
         cmocka_unit_test(zeroed),
         cmocka_unit_test(too_small),
         cmocka_unit_test(wrong_frees_are_found),
