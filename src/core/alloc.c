@@ -407,38 +407,54 @@ static DK_NOINLINE int64_t finish_odd(struct deckle *d, uint32_t gfp, uint32_t o
     return (int64_t)pfn;
 }
 
+/* May the fast path serve it? The placement flags have yet to be looked at. */
+static inline bool fast_request(const struct deckle *d, uint32_t gfp, uint32_t order)
+{
+    return dk_gfp_is_plain(gfp) && !(gfp & DECKLE_GFP_ZERO) && order <= DK_PCP_MAX_ORDER &&
+           !dk_a32_load_relaxed(&d->slow);
+}
+
+/* A popped block goes out. Inside the main section the frame index needs no further bound. */
+DK_INLINE int64_t finish(struct deckle *d, uint32_t gfp, uint32_t order, unsigned place,
+                         uint32_t fi)
+{
+    _Static_assert(DK_STATE_TYPE == DK_PLACE_TYPE, "the migratetype stands at the same bits");
+    uint32_t comp = (gfp & DECKLE_GFP_COMP) / (DECKLE_GFP_COMP / DK_STATE_COMPOUND);
+    uint32_t rel = fi - d->main_fi;
+    if (dk_unlikely(rel >= dk_load_acquire(&d->main_nr) || dk_a8_load_relaxed(&d->state[fi])))
+        return finish_odd(d, gfp, order, fi);
+    dk_a8_store_relaxed(&d->state[fi], (uint8_t)((order + 1) | (place & DK_STATE_TYPE) | comp));
+    return (int64_t)(d->main_pfn + rel);
+}
+
 /* The fast path of pools with atomic cells; everything else is general. */
 static DK_NOINLINE int64_t alloc_other(struct deckle *d, uint32_t gfp, uint32_t order)
 {
-    uint32_t zone = dk_a32_load_relaxed(&d->fast_zone[dk_gfp_zone(gfp)]), fi;
-    if (d->kind == DK_PCP_CELLS && zone != DK_NONE && !(gfp & DECKLE_GFP_ZERO) &&
-        !dk_a32_load_relaxed(&d->slow) && dk_gfp_plainly_legal(gfp, order, DK_PCP_MAX_ORDER) &&
-        (fi = dk_cells_pop(d, zone, dk_pcp_list(order, dk_gfp_migratetype(gfp)))) != DK_NONE)
-        return finish_odd(d, gfp, order, fi);
+    unsigned place = dk_gfp_place(gfp);
+    uint32_t zone = dk_a32_load_relaxed(&d->fast_zone[place & DK_PLACE_ZONE]);
+    if (dk_likely(d->kind == DK_PCP_CELLS && zone != DK_NONE && fast_request(d, gfp, order))) {
+        uint32_t fi = dk_cells_pop(d, zone, dk_pcp_list(order, place >> 5));
+        if (dk_likely(fi != DK_NONE))
+            return finish(d, gfp, order, place, fi);
+    }
     return alloc_general(d, gfp, order, DK_CALLER());
 }
 
 /*
- * Leaf code: every way out of it is a tail call, so that it saves no register. Not only for the saving: with
- * the stores of a prologue between them, the load of a state byte is guessed to come before the store of
- * it that alloc and free have just made, and the guess costs more than the rest of the path.
- *
- * Inside the main section the frame index needs no further bound.
+ * Leaf code: every way out of it is a tail call, so that it saves no register. Not only for the
+ * saving: with the stores of a prologue between them, the load of a state byte is guessed to come
+ * before the store of it that alloc and free have just made, and the guess costs more than the rest
+ * of the path.
  */
 int64_t deckle_alloc(struct deckle *d, uint32_t gfp, uint32_t order)
 {
-    unsigned type = dk_gfp_migratetype(gfp);
-    dk_word sets = dk_load_relaxed(&d->fast_sets[dk_gfp_zone(gfp)]);
+    unsigned place = dk_gfp_place(gfp);
+    dk_word sets = dk_load_relaxed(&d->fast_sets[place & DK_PLACE_ZONE]);
     uint32_t fi;
-    if (dk_unlikely(!dk_gfp_plainly_legal(gfp, order, DK_PCP_MAX_ORDER) || !sets ||
-                    (dk_a32_load_relaxed(&d->slow) | (gfp & DECKLE_GFP_ZERO)) ||
-                    !dk_stack_pop(d, sets, dk_pcp_list(order, type), &fi)))
+    if (dk_unlikely(!fast_request(d, gfp, order) || !sets ||
+                    !dk_stack_pop(d, sets, dk_pcp_list(order, place >> 5), &fi)))
         return alloc_other(d, gfp, order);
-    uint32_t rel = fi - d->main_fi;
-    if (dk_unlikely(rel >= dk_load_acquire(&d->main_nr) || dk_a8_load_relaxed(&d->state[fi])))
-        return finish_odd(d, gfp, order, fi);
-    dk_a8_store_relaxed(&d->state[fi], dk_state_make(order, type, gfp & DECKLE_GFP_COMP));
-    return (int64_t)(d->main_pfn + rel);
+    return finish(d, gfp, order, place, fi);
 }
 
 int64_t deckle_alloc_request(struct deckle *d, const struct deckle_request *req)

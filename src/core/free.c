@@ -40,26 +40,38 @@ int dk_free(struct deckle *d, uint64_t pfn, unsigned order, uint32_t owner, cons
 }
 
 /*
- * The list that a state byte names, as a chain of predicted branches: computed from the byte, the address of
- * the list would wait for the byte, which alloc has only just stored (11 of 25 cycles of a pair).
+ * The list that a state byte names, as a chain of predicted branches: computed from the byte, the
+ * address of the list would wait for the byte, which alloc has only just stored (11 of 25 cycles of
+ * a pair).
  */
 DK_INLINE unsigned list_of(unsigned order, uint8_t s)
 {
-    unsigned list = dk_pcp_list(order, DECKLE_MOVABLE);
-    if (dk_state_type(s) == DECKLE_UNMOVABLE) {
+    unsigned list = dk_pcp_list(order, DECKLE_MOVABLE), type = s & DK_STATE_TYPE;
+    if (type == (DECKLE_UNMOVABLE << 5)) {
         dk_keep_branch(list);
         list += DECKLE_UNMOVABLE;
-    } else if (dk_state_type(s) == DECKLE_RECLAIMABLE) {
+    } else if (type == (DECKLE_RECLAIMABLE << 5)) {
         dk_keep_branch(list);
         list += DECKLE_RECLAIMABLE;
     }
     return list;
 }
 
-/* Cells, other sections, orders without a list, run-time switches, and what is wrong. */
-static DK_NOINLINE int free_other(struct deckle *d, uint64_t pfn, uint32_t order)
+/* The state byte of a block in the main section says that it may be freed like this: its list, and the
+ * byte is free. DK_NONE: for the general way. */
+DK_INLINE unsigned begin(struct deckle *d, uint64_t pfn, uint32_t order, uint32_t *fi)
 {
-    return dk_free(d, pfn, order, 0, DK_CALLER());
+    uint64_t rel = pfn - d->main_pfn;
+    if (dk_unlikely((dk_a32_load_relaxed(&d->slow) & DK_SLOW_FREE) || order > DK_PCP_MAX_ORDER ||
+                    rel >= dk_load_acquire(&d->main_nr)))
+        return DK_NONE;
+    *fi = (uint32_t)rel + d->main_fi;
+    uint8_t s = dk_a8_load_relaxed(&d->state[*fi]);
+    if (dk_unlikely(dk_state_order(s) != order))
+        return DK_NONE;
+    unsigned list = list_of(order, s);
+    dk_a8_store_relaxed(&d->state[*fi], 0);
+    return list;
 }
 
 /* The list is full or stopped; the state byte is free already. */
@@ -69,20 +81,30 @@ static DK_NOINLINE int free_past_list(struct deckle *d, uint32_t fi, uint32_t li
     return DECKLE_OK;
 }
 
+/* Other sections, orders without a list, run-time switches, no caches, and what is wrong. */
+static DK_NOINLINE int free_general(struct deckle *d, uint64_t pfn, uint32_t order)
+{
+    return dk_free(d, pfn, order, 0, DK_CALLER());
+}
+
+/* The fast path of pools with atomic cells. */
+static DK_NOINLINE int free_other(struct deckle *d, uint64_t pfn, uint32_t order)
+{
+    uint32_t fi, list;
+    if (d->kind != DK_PCP_CELLS || (list = begin(d, pfn, order, &fi)) == DK_NONE)
+        return free_general(d, pfn, order);
+    if (dk_likely(dk_cells_push(d, d->main_zone, list, fi)))
+        return DECKLE_OK;
+    return free_past_list(d, fi, list);
+}
+
 /* Leaf code, as deckle_alloc. */
 int deckle_free(struct deckle *d, uint64_t pfn, uint32_t order)
 {
-    uint64_t rel = pfn - d->main_pfn;
     dk_word sets = dk_load_relaxed(&d->main_sets);
-    if (dk_unlikely((dk_a32_load_relaxed(&d->slow) & DK_SLOW_FREE) || order > DK_PCP_MAX_ORDER ||
-                    !sets || rel >= dk_load_acquire(&d->main_nr)))
+    uint32_t fi, list;
+    if (dk_unlikely(!sets || (list = begin(d, pfn, order, &fi)) == DK_NONE))
         return free_other(d, pfn, order);
-    uint32_t fi = (uint32_t)rel + d->main_fi;
-    uint8_t s = dk_a8_load_relaxed(&d->state[fi]);
-    if (dk_unlikely(dk_state_order(s) != order))
-        return free_other(d, pfn, order);
-    unsigned list = list_of(order, s);
-    dk_a8_store_relaxed(&d->state[fi], 0);
     if (dk_unlikely(!dk_stack_push(d, sets, list, fi)))
         return free_past_list(d, fi, list);
     return DECKLE_OK;

@@ -288,12 +288,13 @@ struct deckle {
     dk_a32 slow;              /* DK_SLOW_…: anything here sends requests past the fast path */
     uint32_t kind;            /* enum dk_pcp_kind */
     uint32_t max_order;
-    /* Address of CPU 0's cache set of the preferred zone, by highest zone type (the rest of the array is
-     * for flags that are not legal); 0 = not for the fast path: other caches than rseq stacks, more nodes
-     * than one, no such zone. main_sets: of the main section's zone, for frees. */
+    /* Address of CPU 0's cache set of the preferred zone, by highest zone type (the rest of the
+     * array is for flags that are not legal); 0 = not for the fast path: other caches than rseq
+     * stacks, more nodes than one, no such zone. main_sets: of the main section's zone, for
+     * frees. fast_zone: the zone's number, on pools of one node whatever the caches, or DK_NONE. */
     dk_aword fast_sets[8];
     dk_aword main_sets;
-    dk_a32 fast_zone[8];      /* preferred zone by highest zone type on a pool of one node, or DK_NONE */
+    dk_a32 fast_zone[8];
     uint32_t list_off[DK_PCP_LISTS];          /* bytes from the set to the list's head */
     uint32_t slot_cap[DK_PCP_LISTS];          /* entries */
     /* The rest. */

@@ -244,7 +244,7 @@ void dk_pcp_for_each(const struct deckle *d, const struct dk_zone *zone,
         const struct dk_pcp_set *set = dk_set(d, zone->number, cpu);
         for (unsigned list = 0; list < DK_PCP_LISTS; list++) {
             const void *slots = dk_pcp_slots(dk_pcp_head(d, set, list));
-            uint32_t held = dk_pcp_count_racy(dk_pcp_head(d, set, list));
+            uint32_t held = dk_pcp_count_racy(d, dk_pcp_head(d, set, list));
             unsigned order = dk_list_order(list);
             if (d->kind == DK_PCP_RSEQ) {
                 for (uint32_t i = 0; i < held && i < d->slot_cap[list]; i++)

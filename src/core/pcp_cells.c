@@ -10,11 +10,12 @@
  * on a cell is harmless (a CAS that finds the value it expects takes the frame it saw, or fills a
  * cell that is empty).
  *
- * The hint (lh->head) is where the top of the stack should be. It is stored without order after
- * each operation and may be wrong: two threads of one CPU may have been interleaved, or the thread
- * has migrated. Too high, and pop looks downwards: a few cells in the fast path, all in
- * dk_cells_pop_bulk. Too low, and full cells lie at or above it: push passes over them and takes
- * the hint along; until then they are reached by drains.
+ * The hint (lh->head) says where the top of the stack should be and what the cell used last was
+ * left with. It is stored without order after each operation and may be wrong: two threads of one
+ * CPU may have been interleaved, or the thread has migrated. A wrong value makes a CAS fail, which
+ * says the right one. A top too high: pop looks downwards, a few cells in the fast path, all in
+ * dk_cells_pop_bulk. Too low: full cells lie at or above it; push passes over them and takes the
+ * hint along, and until then drains reach them.
  *
  * Emptiness. A list may only be reported empty if every completed push has been popped (contract
  * rule 6), and nobody wants to read all cells for that. So there is a word above the cells, with
@@ -43,12 +44,36 @@
 
 #define PHASES ((uint32_t)1 << DK_CELL_PHASE_BITS)
 
-/* Take a frame out of a cell whose value was read as *cell; false: it is empty now. */
-static bool empty_cell(dk_aword *at, dk_word *cell)
+/* What the cell holds: as the hint has it, if it is about this cell, else read. */
+DK_INLINE dk_word cell_value(dk_word hint, const dk_aword *cells, uint32_t nr)
 {
-    while (*cell & DK_CELL_FULL) {
-        if (dk_cas(at, cell, dk_cell_emptied(*cell)))
+#if DK_WORD_BITS == 64
+    if (dk_likely((hint >> DK_HINT_SHIFT & DK_HINT_NR) == nr))
+        return hint & ~((dk_word)DK_HINT_NR << DK_HINT_SHIFT);
+#endif
+    (void)hint;
+    return dk_load_relaxed(&cells[nr]);
+}
+
+/* Take the frame out of a cell that is believed to hold *cell; false: it is empty. */
+DK_INLINE bool empty_cell(dk_aword *at, dk_word *cell)
+{
+    while (dk_likely(*cell & DK_CELL_FULL)) {
+        if (dk_likely(dk_cas(at, cell, dk_cell_emptied(*cell))))
             return true;
+    }
+    return false;
+}
+
+/* Put a frame into a cell that is believed to hold *cell, then what it holds; false: it is full. */
+DK_INLINE bool fill_cell(dk_aword *at, dk_word *cell, uint32_t fi)
+{
+    while (dk_likely(!(*cell & DK_CELL_FULL))) {
+        dk_word filled = dk_cell_filled(*cell, fi);
+        if (dk_likely(dk_cas(at, cell, filled))) {
+            *cell = filled;
+            return true;
+        }
     }
     return false;
 }
@@ -91,61 +116,111 @@ static inline bool pushed(struct dk_pcp_list_head *lh, dk_aword *cell, dk_word f
 
 /* ---- the fast paths -------------------------------------------------------------------------- */
 
-uint32_t dk_cells_pop(const struct deckle *d, uint32_t zone, unsigned list)
+/* The cell at the hint was not as expected: look at a few. */
+static DK_NOINLINE uint32_t pop_near(struct dk_pcp_list_head *lh, uint32_t top)
 {
-    uint32_t cpu = dk_pcp_cpu(d);
-    if (dk_unlikely(cpu >= d->nr_cpus))
-        return DK_NONE;
-    struct dk_pcp_list_head *lh = dk_pcp_head(d, dk_set(d, zone, cpu), list);
     dk_aword *cells = dk_pcp_slots(lh);
-    dk_word top = dk_load_relaxed(&lh->head);
-    if (dk_unlikely(top > d->slot_cap[list]))
-        top = d->slot_cap[list];
     for (unsigned probe = 0; probe < DK_CELL_PROBES && top; probe++) {
         dk_word cell = dk_load_relaxed(&cells[--top]);
-        if (dk_likely(cell & DK_CELL_FULL) &&
-            dk_likely(dk_cas(&cells[top], &cell, dk_cell_emptied(cell)))) {
-            dk_store_relaxed(&lh->head, top);
+        if (empty_cell(&cells[top], &cell)) {
+            dk_store_relaxed(&lh->head, dk_hint_make(top, dk_cell_emptied(cell)));
             return dk_cell_frame(cell);
         }
     }
     return DK_NONE;
 }
 
-bool dk_cells_push(const struct deckle *d, uint32_t zone, unsigned list, uint32_t fi)
+static DK_NOINLINE bool push_near(struct dk_pcp_list_head *lh, uint32_t top, uint32_t high,
+                                  uint32_t fi)
 {
-    uint32_t cpu = dk_pcp_cpu(d);
-    if (dk_unlikely(cpu >= d->nr_cpus))
-        return false;
-    struct dk_pcp_list_head *lh = dk_pcp_head(d, dk_set(d, zone, cpu), list);
     dk_aword *cells = dk_pcp_slots(lh);
-    dk_word high = dk_a32_load_relaxed(&lh->high) & DK_HIGH_ENTRIES;
-    dk_word top = dk_load_relaxed(&lh->head);
-    if (dk_unlikely(high > d->slot_cap[list]))
-        high = d->slot_cap[list];
     for (unsigned probe = 0; probe < DK_CELL_PROBES && top < high; probe++, top++) {
         dk_word cell = dk_load_relaxed(&cells[top]);
-        dk_word filled = dk_cell_filled(cell, fi);
-        if (dk_likely(!(cell & DK_CELL_FULL)) && dk_likely(dk_cas(&cells[top], &cell, filled))) {
-            dk_store_relaxed(&lh->head, top + 1);
-            return pushed(lh, &cells[top], filled);
+        if (fill_cell(&cells[top], &cell, fi)) {
+            dk_store_relaxed(&lh->head, dk_hint_make(top, cell));
+            return pushed(lh, &cells[top], cell);
         }
     }
     return false;
 }
 
+DK_INLINE uint32_t pop_on(const struct deckle *d, uint32_t zone, unsigned list, uint32_t cpu)
+{
+    if (dk_unlikely(cpu >= d->nr_cpus))
+        return DK_NONE;
+    struct dk_pcp_list_head *lh = dk_pcp_head(d, dk_set(d, zone, cpu), list);
+    dk_aword *cells = dk_pcp_slots(lh);
+    dk_word hint = dk_load_relaxed(&lh->head);
+    uint32_t top = dk_hint_top(hint);
+    if (dk_unlikely(top > d->slot_cap[list]))
+        top = d->slot_cap[list];
+    if (dk_unlikely(!top))
+        return DK_NONE;
+    dk_word cell = cell_value(hint, cells, top - 1), emptied = dk_cell_emptied(cell);
+    if (dk_unlikely(!(cell & DK_CELL_FULL) || !dk_cas(&cells[top - 1], &cell, emptied)))
+        return pop_near(lh, top);
+    dk_store_relaxed(&lh->head, dk_hint_make(top - 1, emptied));
+    return dk_cell_frame(cell);
+}
+
+DK_INLINE bool push_on(const struct deckle *d, uint32_t zone, unsigned list, uint32_t fi,
+                       uint32_t cpu)
+{
+    if (dk_unlikely(cpu >= d->nr_cpus))
+        return false;
+    struct dk_pcp_list_head *lh = dk_pcp_head(d, dk_set(d, zone, cpu), list);
+    dk_aword *cells = dk_pcp_slots(lh);
+    uint32_t high = dk_pcp_high(lh);
+    dk_word hint = dk_load_relaxed(&lh->head);
+    uint32_t top = dk_hint_top(hint);
+    if (dk_unlikely(high > d->slot_cap[list]))
+        high = d->slot_cap[list];
+    if (dk_unlikely(top >= high))
+        return false;
+    dk_word cell = cell_value(hint, cells, top), filled = dk_cell_filled(cell, fi);
+    if (dk_unlikely((cell & DK_CELL_FULL) || !dk_cas(&cells[top], &cell, filled)))
+        return push_near(lh, top, high, fi);
+    dk_store_relaxed(&lh->head, dk_hint_make(top, filled));
+    return pushed(lh, &cells[top], filled);
+}
+
+/* Where the CPU must be asked of the host; apart, because a call costs the others their registers
+ * and with them stores that the next locked operation waits for. */
+static DK_NOINLINE uint32_t pop_asking(const struct deckle *d, uint32_t zone, unsigned list)
+{
+    return pop_on(d, zone, list, dk_pcp_cpu(d));
+}
+
+static DK_NOINLINE bool push_asking(const struct deckle *d, uint32_t zone, unsigned list,
+                                    uint32_t fi)
+{
+    return push_on(d, zone, list, fi, dk_pcp_cpu(d));
+}
+
+uint32_t dk_cells_pop(const struct deckle *d, uint32_t zone, unsigned list)
+{
+    uint32_t cpu = dk_pcp_known_cpu(d);
+    return dk_likely(cpu != DK_NONE) ? pop_on(d, zone, list, cpu) : pop_asking(d, zone, list);
+}
+
+bool dk_cells_push(const struct deckle *d, uint32_t zone, unsigned list, uint32_t fi)
+{
+    uint32_t cpu = dk_pcp_known_cpu(d);
+    return dk_likely(cpu != DK_NONE) ? push_on(d, zone, list, fi, cpu)
+                                     : push_asking(d, zone, list, fi);
+}
+
 /* ---- bulk ------------------------------------------------------------------------------------ */
 
 unsigned dk_cells_pop_bulk(struct deckle *d, uint32_t zone, unsigned list,
-                           uint32_t *fis, unsigned n, struct dk_pcp_list_head **lh)
+                           uint32_t *fis, unsigned n, struct dk_pcp_list_head **own)
 {
     uint32_t cpu = dk_pcp_cpu(d);
     if (cpu >= d->nr_cpus)
         return 0;
-    struct dk_pcp_set *set = dk_set(d, zone, cpu);
-    struct dk_pcp_list_head *head = dk_pcp_head(d, set, list);
-    dk_aword *cells = dk_pcp_slots(dk_pcp_head(d, set, list));
-    dk_word top = dk_load_relaxed(&head->head), from = top;
+    struct dk_pcp_list_head *lh = dk_pcp_head(d, dk_set(d, zone, cpu), list);
+    dk_aword *cells = dk_pcp_slots(lh);
+    uint32_t top = dk_hint_top(dk_load_relaxed(&lh->head));
     unsigned got = 0;
 
     if (top > d->slot_cap[list])
@@ -154,39 +229,36 @@ unsigned dk_cells_pop_bulk(struct deckle *d, uint32_t zone, unsigned list,
         dk_word cell = dk_load_relaxed(&cells[--top]);
         if (empty_cell(&cells[top], &cell))
             fis[got++] = dk_cell_frame(cell);
+        if (got == n || !top)
+            dk_store_relaxed(&lh->head, dk_hint_make(top, dk_cell_emptied(cell)));
     }
-    if (top != from)
-        dk_store_relaxed(&head->head, top);
-    *lh = head;
+    *own = lh;
     return got;
 }
 
 unsigned dk_cells_push_bulk(struct deckle *d, uint32_t zone, unsigned list,
-                            const uint32_t *fis, unsigned n, struct dk_pcp_list_head **lh)
+                            const uint32_t *fis, unsigned n, struct dk_pcp_list_head **own)
 {
     uint32_t cpu = dk_pcp_cpu(d);
     if (cpu >= d->nr_cpus)
         return 0;
-    struct dk_pcp_set *set = dk_set(d, zone, cpu);
-    struct dk_pcp_list_head *head = dk_pcp_head(d, set, list);
-    dk_aword *cells = dk_pcp_slots(dk_pcp_head(d, set, list));
-    dk_word top = dk_load_relaxed(&head->head), from = top, high = dk_pcp_high(head);
+    struct dk_pcp_list_head *lh = dk_pcp_head(d, dk_set(d, zone, cpu), list);
+    dk_aword *cells = dk_pcp_slots(lh);
+    uint32_t top = dk_hint_top(dk_load_relaxed(&lh->head)), high = dk_pcp_high(lh);
     unsigned put = 0;
 
     if (high > d->slot_cap[list])
         high = d->slot_cap[list];
     for (; put < n && top < high; top++) {
         dk_word cell = dk_load_relaxed(&cells[top]);
-        dk_word filled = dk_cell_filled(cell, fis[put]);
-        if ((cell & DK_CELL_FULL) || !dk_cas(&cells[top], &cell, filled))
-            continue;
-        if (!pushed(head, &cells[top], filled))
+        bool filled = fill_cell(&cells[top], &cell, fis[put]);
+        if (filled && !pushed(lh, &cells[top], cell))
             break;
-        put++;
+        put += filled;
+        if (put == n || top + 1 == high)
+            dk_store_relaxed(&lh->head, dk_hint_make(top, cell));
     }
-    if (top != from)
-        dk_store_relaxed(&head->head, top);
-    *lh = head;
+    *own = lh;
     return put;
 }
 
@@ -257,7 +329,7 @@ int dk_cells_drain(struct deckle *d, struct dk_zone *zone, uint32_t cpu, uint64_
 uint64_t dk_cells_version(const struct dk_pcp_list_head *lh, uint32_t *held)
 {
     uint32_t live = dk_a32_load_seq(&lh->live);
-    uint32_t top = dk_pcp_count_racy(lh);
+    uint32_t top = dk_hint_top(dk_load_relaxed(&lh->head));
     *held = !(live & DK_LIVE) ? 0 : top ? top : 1;
     return live / DK_LIVE_VERSION;
 }

@@ -13,20 +13,26 @@
 /* A thread that is interrupted in each of so many attempts takes the slow path. */
 #define DK_PCP_TRIES 1000u
 
-/*
- * The CPU of this thread: read where the kernel keeps it if the host says that there is such a
- * place, else asked of the host. At or above nr_cpus: no caches for this call.
- */
-DK_INLINE uint32_t dk_pcp_cpu(const struct deckle *d)
+/* The CPU of this thread as the kernel shows it to the thread, if the host says that it does; else
+ * DK_NONE. */
+DK_INLINE uint32_t dk_pcp_known_cpu(const struct deckle *d)
 {
 #ifdef DK_HAVE_RSEQ
-    if (d->host.rseq_usable) {
+    if (dk_likely(d->host.rseq_usable)) {
         uint32_t cpu = dk_rseq_cpu_id(d->host.rseq_offset);
-        if (dk_likely(cpu <= INT32_MAX))
+        if (dk_likely(cpu <= INT32_MAX)) /* negative: the thread is not registered */
             return cpu;
     }
 #endif
-    return dk_cpu(d);
+    (void)d;
+    return DK_NONE;
+}
+
+/* The CPU of this thread, in any way. At or above nr_cpus: no caches for this call. */
+DK_INLINE uint32_t dk_pcp_cpu(const struct deckle *d)
+{
+    uint32_t cpu = dk_pcp_known_cpu(d);
+    return cpu != DK_NONE ? cpu : dk_cpu(d);
 }
 
 DK_INLINE struct dk_pcp_list_head *dk_pcp_head(const struct deckle *d, const struct dk_pcp_set *set,
@@ -121,6 +127,34 @@ static inline dk_word dk_cell_emptied(dk_word cell)
 static inline dk_word dk_cell_filled(dk_word cell, uint32_t fi)
 {
     return DK_CELL_FULL | ((cell + DK_CELL_PHASE_ONE) & DK_CELL_PHASE) | fi;
+}
+
+/*
+ * The hint (dk_pcp_list_head.head): the cell used last and what was left there. So its number gives
+ * the top, and who goes on at this cell knows its value without reading it: a CAS that expects what
+ * the last CAS left need not wait for it, while a load guesses that nothing is under way, and the
+ * guess is dear when it is wrong. With 64 bits the number stands where the client stands in a cell;
+ * with 32 there is no room, and the hint is the top alone.
+ */
+#define DK_HINT_SHIFT 32u
+#define DK_HINT_NR    0xffffu
+
+static inline dk_word dk_hint_make(uint32_t nr, dk_word cell)
+{
+#if DK_WORD_BITS == 64
+    return (cell & ~((dk_word)DK_HINT_NR << DK_HINT_SHIFT)) | (dk_word)nr << DK_HINT_SHIFT;
+#else
+    return nr + (cell >> (DK_WORD_BITS - 1));
+#endif
+}
+/* Entries below the top. May be anything. */
+static inline uint32_t dk_hint_top(dk_word hint)
+{
+#if DK_WORD_BITS == 64
+    return (uint32_t)(hint >> DK_HINT_SHIFT & DK_HINT_NR) + (uint32_t)(hint >> 63);
+#else
+    return hint;
+#endif
 }
 
 /* How far from the hint the fast paths look. */

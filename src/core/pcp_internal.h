@@ -80,9 +80,10 @@ void dk_pcp_shut_list(const struct deckle *d, struct dk_pcp_set *set, unsigned l
 void dk_pcp_rest_set(const struct deckle *d, const struct dk_zone *zone, struct dk_pcp_set *set);
 
 /* Entries in the list, as its head says: racy, and for cells a guess. */
-static inline uint32_t dk_pcp_count_racy(const struct dk_pcp_list_head *lh)
+static inline uint32_t dk_pcp_count_racy(const struct deckle *d, const struct dk_pcp_list_head *lh)
 {
-    return (uint32_t)(dk_load_relaxed(&lh->head) & 0x7fff);
+    dk_word head = dk_load_relaxed(&lh->head);
+    return d->kind == DK_PCP_CELLS ? dk_hint_top(head) & 0x7fff : (uint32_t)(head & 0x7fff);
 }
 static inline uint32_t dk_pcp_high(const struct dk_pcp_list_head *lh)
 {

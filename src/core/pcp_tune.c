@@ -114,9 +114,8 @@ void dk_pcp_rest_set(const struct deckle *d, const struct dk_zone *zone, struct 
 /* A short picture of a list: 16 bits of its pops (cells have none), entries. */
 static uint32_t picture(const struct deckle *d, const struct dk_pcp_list_head *lh)
 {
-    dk_word head = dk_load_relaxed(&lh->head);
-    uint32_t pops = d->kind == DK_PCP_RSEQ ? (uint32_t)(head >> 16) : 0;
-    return pops << 16 | (uint32_t)(head & 0x7fff);
+    uint32_t pops = d->kind == DK_PCP_RSEQ ? (uint32_t)(dk_load_relaxed(&lh->head) >> 16) : 0;
+    return pops << 16 | dk_pcp_count_racy(d, lh);
 }
 
 /* Lists that nobody has used between two visits lose what they may hold, and what they hold. */
@@ -229,7 +228,7 @@ unsigned dk_pcp_refill_want(struct deckle *d, struct dk_zone *zone, uint32_t cpu
 
     if (mode == DK_PCP_GROW && budget_left(zone, set) < (2u << order))
         rob_the_idle(d, zone, set, list);
-    uint32_t count = dk_pcp_count_racy(lh);
+    uint32_t count = dk_pcp_count_racy(d, lh);
     struct dk_pcp_state s = load_state(d, zone, set, list);
     note(d, lh, order, &s);
     uint32_t want = dk_pcp_refill(&s, order, count << order, mode);
@@ -252,7 +251,7 @@ bool dk_pcp_make_room(struct deckle *d, struct dk_zone *zone, uint32_t cpu, unsi
     if (pressure.mode == DK_PCP_EMPTY)
         return false;
 
-    uint32_t count = dk_pcp_count_racy(lh);
+    uint32_t count = dk_pcp_count_racy(d, lh);
     if (count < dk_pcp_high(lh))
         return true;
     struct dk_pcp_state s = load_state(d, zone, set, list);

@@ -65,11 +65,11 @@ static void build_lists(const struct deckle *d, struct dk_zonelist *copy)
 /* On a pool of one node the preferred zone depends on the request's highest zone alone. */
 static void note_fast_zones(struct deckle *d)
 {
-    for (uint32_t type = 0; type < DECKLE_NR_ZONE_TYPES; type++) {
+    for (uint32_t type = 0; type < DK_ARRAY_LEN(d->fast_zone); type++) {
         struct dk_zonelist_walk walk;
         const struct dk_zone *zone = NULL;
 
-        if (d->sb->nr_nodes == 1)
+        if (d->sb->nr_nodes == 1 && type < DECKLE_NR_ZONE_TYPES)
             zone = dk_zonelist_first(d, dk_zonelist(d, 0, DK_ZONELIST_FALLBACK), type, 0, &walk);
         dk_a32_store_release(&d->fast_zone[type], zone ? zone->number : DK_NONE);
         dk_store_release(&d->fast_sets[type], zone && d->kind == DK_PCP_RSEQ

@@ -3,8 +3,8 @@
  * What request flags say: legality, highest zone, migratetype, scopes (reference: request
  * flags, 3.1).
  *
- * The three questions of the fast path are branch-free look-ups in constants, so they vanish where
- * the flags are constants:
+ * Look-ups in constants, without a branch, so they vanish where the flags are constants. The fast
+ * path has the answers to all three in one byte (dk_gfp_place):
  *
  *   highest zone    none -> Normal, DMA, DMA32, HIGHMEM -> HighMem, MOVABLE + HIGHMEM -> Movable;
  *                   MOVABLE with anything else changes nothing
@@ -31,12 +31,35 @@
  */
 #define DK_GFP_PLACEMENT_LEGAL UINT32_C(0x00171717)
 
-/* Are these flags and this order certainly legal? False says: ask dk_gfp_check. */
-static inline bool dk_gfp_plainly_legal(uint32_t gfp, unsigned order, unsigned max_order)
+/* Do the flags apart from placement leave no doubt of being legal? */
+static inline bool dk_gfp_is_plain(uint32_t gfp)
 {
-    uint32_t doubtful = gfp & (~DECKLE_GFP_ALL | DECKLE_GFP_NOFAIL);
+    return !(gfp & (~DECKLE_GFP_ALL | DECKLE_GFP_NOFAIL));
+}
 
-    return ((DK_GFP_PLACEMENT_LEGAL >> (gfp & 31)) & !doubtful) & (order <= max_order);
+/*
+ * What the placement flags say, in one byte for the fast path: highest zone in bits 0-2,
+ * migratetype in bits 5-6; DK_PLACE_ILLEGAL for the combinations that are not legal.
+ */
+#define DK_PLACE_ZONE    7u
+#define DK_PLACE_TYPE    0x60u
+#define DK_PLACE_ILLEGAL 7u
+
+static inline unsigned dk_gfp_place(uint32_t gfp)
+{
+#define DK_PLACE_1(n)                                                                              \
+    (DK_GFP_PLACEMENT_LEGAL >> (n) & 1 ? ((UINT32_C(0x01010302) >> ((n) & 7) * 4) & 7) +           \
+                                             (((n) & 15) == 10) +                                  \
+                                             ((0x61u >> ((n) >> 3) * 2 & 3) << 5)                  \
+                                       : DK_PLACE_ILLEGAL)
+#define DK_PLACE_4(n) DK_PLACE_1(n), DK_PLACE_1(n + 1), DK_PLACE_1(n + 2), DK_PLACE_1(n + 3)
+    static const uint8_t place[32] = {
+        DK_PLACE_4(0),  DK_PLACE_4(4),  DK_PLACE_4(8),  DK_PLACE_4(12),
+        DK_PLACE_4(16), DK_PLACE_4(20), DK_PLACE_4(24), DK_PLACE_4(28),
+    };
+#undef DK_PLACE_4
+#undef DK_PLACE_1
+    return place[gfp & 31];
 }
 
 /* DECKLE_OK; DECKLE_E2BIG for an order above max_order; DECKLE_EINVAL for illegal flags. */

@@ -321,7 +321,7 @@ static void push_behind_the_sweep(struct fixture *f)
     struct dk_pcp_list_head *lh = head_of(f, 0, LIST0);
     fixture_cpu(0);
     for (unsigned i = 0; i < 2; i++) {
-        dk_store_relaxed(&lh->head, i ? 100 : 0);
+        dk_store_relaxed(&lh->head, dk_hint_make(i ? 100 : 0, 0));
         assert_true(dk_pcp_push(&f->d, 0, LIST0, late[i]));
     }
     fixture_cpu(1);

@@ -78,7 +78,8 @@ static void test_combinations(void **state)
     for (size_t i = 0; i < COUNT(rows); i++) {
         assert_int_equal(rows[i].gfp, rows[i].want);
         assert_int_equal(dk_gfp_check(rows[i].gfp, 0, 10), DECKLE_OK);
-        assert_true(dk_gfp_plainly_legal(rows[i].gfp, 0, 10));
+        assert_true(dk_gfp_is_plain(rows[i].gfp));
+        assert_true(dk_gfp_place(rows[i].gfp) != DK_PLACE_ILLEGAL);
     }
 }
 
@@ -129,27 +130,42 @@ static void test_check(void **state)
     }
 }
 
-/* The quick test must never accept what the check refuses, and doubts only NOFAIL without need. */
+/* The one byte of the fast path says what the functions say, for every placement. */
+static void test_place(void **state)
+{
+    (void)state;
+
+    for (uint32_t gfp = 0; gfp < 32; gfp++) {
+        unsigned place = dk_gfp_place(gfp);
+
+        assert_int_equal(place != DK_PLACE_ILLEGAL, dk_gfp_check(gfp, 0, 10) == DECKLE_OK);
+        assert_int_equal(dk_gfp_place(gfp | ~UINT32_C(31)), place);
+        if (place != DK_PLACE_ILLEGAL) {
+            assert_int_equal(place & DK_PLACE_ZONE, dk_gfp_zone(gfp));
+            assert_int_equal((place & DK_PLACE_TYPE) >> 5, dk_gfp_migratetype(gfp));
+            assert_int_equal(place & ~(DK_PLACE_ZONE | DK_PLACE_TYPE), 0);
+        }
+    }
+}
+
+/* The quick tests must never accept what the check refuses, and doubt only NOFAIL without need. */
 static void test_plainly_legal(void **state)
 {
     uint64_t seed = test_seed();
     (void)state;
 
-    for (uint32_t placement = 0; placement < 32; placement++) {
-        bool legal = dk_gfp_check(placement, 0, 10) == DECKLE_OK;
-
-        assert_int_equal(dk_gfp_plainly_legal(placement, 0, 10), legal);
-    }
     for (uint64_t n = test_effort(200000); n; n--) {
         uint32_t gfp = (uint32_t)(test_random(&seed) & test_random(&seed));
         unsigned max_order = (unsigned)test_random_below(&seed, 19);
         unsigned order = (unsigned)test_random_below(&seed, 20);
         bool legal = dk_gfp_check(gfp, order, max_order) == DECKLE_OK;
+        bool quick = dk_gfp_is_plain(gfp) && dk_gfp_place(gfp) != DK_PLACE_ILLEGAL &&
+                     order <= max_order;
 
         if (gfp & DECKLE_GFP_NOFAIL)
-            assert_false(dk_gfp_plainly_legal(gfp, order, max_order));
+            assert_false(quick);
         else
-            assert_int_equal(dk_gfp_plainly_legal(gfp, order, max_order), legal);
+            assert_int_equal(quick, legal);
     }
 }
 
@@ -241,7 +257,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bit_numbers), cmocka_unit_test(test_combinations),
-        cmocka_unit_test(test_check),       cmocka_unit_test(test_plainly_legal),
+        cmocka_unit_test(test_check),       cmocka_unit_test(test_place),
+        cmocka_unit_test(test_plainly_legal),
         cmocka_unit_test(test_zone),        cmocka_unit_test(test_migratetype),
         cmocka_unit_test(test_scopes),
     };
