@@ -224,6 +224,15 @@ void dk_index_move(struct deckle *d, const struct dk_span *span, uint32_t block,
         move_groups(d, span, block, is_group_now);
 }
 
+void dk_index_show(struct deckle *d, const struct dk_span *span, uint32_t block, dk_word w)
+{
+    uint32_t show = dk_w_class(w);
+    if (show == DK_NONE)
+        return;
+    struct tree t = open_tree(d, span, show);
+    set_item(&t, block - span->first_block);
+}
+
 void dk_index_repair(struct deckle *d, const struct dk_span *span, uint32_t tree, uint32_t item)
 {
     struct tree t = open_tree(d, span, tree);

@@ -31,6 +31,10 @@ uint32_t dk_index_items(const struct dk_span *span, uint32_t tree);
 void dk_index_move(struct deckle *d, const struct dk_span *span, uint32_t block, dk_word from,
                    dk_word to);
 
+/* A give that left the class as it was: whoever made the block be of it may be stopped before he showed
+ * it, so the giver sees to it that his frames can be found. */
+void dk_index_show(struct deckle *d, const struct dk_span *span, uint32_t block, dk_word w);
+
 /* A block below `limit` (block numbers, span-relative items), at or after `start`, that the tree shows;
  * DK_NONE if none. Helps to clear what it finds empty on the way. The item is a hint: W decides. */
 uint32_t dk_index_find(struct deckle *d, const struct dk_span *span, uint32_t tree, uint32_t start,

@@ -27,7 +27,8 @@
  *  whole is one CAS from that state (group.c). A run of order 9 is said exactly when used == 0.
  *
  * After every CAS that changed the class of W, whoever made it shows the block in its new tree and hides it
- * in the old one (index.c). A take makes two CASes; it shows the result of the last one only: until then
+ * in the old one (index.c). A give that did not change it looks whether the block is shown: who changed it
+ * may be stopped before he showed it, and must not withhold other people's frames. A take makes two CASes; it shows the result of the last one only: until then
  * the block is part of the unfinished take.
  *
  * Choice. Fullest first, which is measured by the largest run: among the blocks that have a run of the
@@ -178,7 +179,10 @@ void dk_block_give(struct dk_call *c, const struct dk_span *span, uint32_t block
         to = dk_w_give(w, n, code);
     } while (!dk_cas(word, &w, to));
     dk_zone_account(c->zone, c->set, from, to);
-    dk_index_move(c->d, span, block, from, to);
+    if (n && dk_w_class(from) == dk_w_class(to))
+        dk_index_show(c->d, span, block, to);
+    else
+        dk_index_move(c->d, span, block, from, to);
 }
 
 /* How a block may be used by this take. */

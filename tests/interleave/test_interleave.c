@@ -242,6 +242,7 @@ static void take0(struct actor *a) { take(a, GFP_U, 0); }
 static void take0m(struct actor *a) { take(a, GFP_M, 0); }
 static void take0_shared(struct actor *a) { take_past(a, GFP_U, 0, 0); }
 static void take1(struct actor *a) { take(a, GFP_U, 1); }
+static void take0m_shared(struct actor *a) { take_past(a, GFP_M, 0, 0); }
 static void take1_shared(struct actor *a) { take_past(a, GFP_M, 1, 0); }
 static void take3(struct actor *a) { take(a, GFP_U, 3); }
 static void take7(struct actor *a) { take_past(a, GFP_M, 7, 0); }
@@ -363,13 +364,17 @@ static const op_fn give_two[] = {give_last, give_last, NULL};
 static const op_fn whole_twice[] = {take9_shared, give_last, take9_shared, give_last, NULL};
 static const op_fn take_many[] = {take0_shared, take0_shared, take1_shared, give_last, NULL};
 static const op_fn give_drain[] = {give_all, drain, NULL};
+/* W is as before, but for the version; another pair is free. */
+static const op_fn swap_pair[] = {give_last, give_last, take0m_shared, take0m_shared, NULL};
+/* Between the second reservation and its end the run is overstated; then the block is free again. */
+static const op_fn halves[] = {take8, take8, give_all, NULL};
 
 struct script {
     const char *name;
     op_fn ops[6];
 };
 
-static struct script scripts[NR_OPS + 7];
+static struct script scripts[NR_OPS + 9];
 static unsigned nr_scripts;
 
 static void add_script(const char *name, const op_fn *fns)
@@ -393,6 +398,8 @@ static void make_scripts(void)
     add_script("whole_twice", whole_twice);
     add_script("take_many", take_many);
     add_script("give_drain", give_drain);
+    add_script("swap_pair", swap_pair);
+    add_script("halves", halves);
 }
 
 static bool is_setup(unsigned script)
@@ -403,8 +410,9 @@ static bool is_setup(unsigned script)
 /* ---- pools --------------------------------------------------------------------------------------- */
 
 /* How the pool looks when the actors begin. */
-enum scene { FRESH, TIGHT, PAIRS, WHOLES, CACHED, EMPTY, SCENES };
-static const char *const scene_names[] = {"fresh", "tight", "pairs", "wholes", "cached", "empty"};
+enum scene { FRESH, TIGHT, PAIRS, WHOLES, CACHED, EMPTY, ONE, SINGLES, FULL, SCENES };
+static const char *const scene_names[] = {"fresh",  "tight", "pairs", "wholes",
+                                          "cached", "empty", "one",   "singles", "full"};
 
 static void make_pool(uint32_t features, bool rseq)
 {
@@ -501,7 +509,33 @@ static void make_scene(enum scene scene)
             hold_at(&actors[i], i * 512ull, 9);
         }
         break;
-    default:
+    case ONE: /* a single free block */
+        fill_above(1);
+        break;
+    case SINGLES: /* free: four single frames, then a pair; actor 1 holds another pair in halves */
+        fill_above(1);
+        for (uint64_t pfn = 0; pfn < 512; pfn++) {
+            bool single = pfn < 8 && !(pfn & 1), held = pfn >= 20 && pfn < 24;
+            if (!single && !held && pfn != 10 && pfn != 11)
+                base_at(pfn, 0);
+        }
+        hold_at(&actors[0], 22, 0);
+        hold_at(&actors[0], 23, 0);
+        hold_at(&actors[1], 20, 0);
+        hold_at(&actors[1], 21, 0);
+        break;
+    case FULL: /* nothing is free; the actors hold pairs of one block, in halves */
+        fill_above(1);
+        for (uint64_t pfn = 8; pfn < 512; pfn += 8)
+            base_at(pfn, 3);
+        for (uint64_t pfn = 6; pfn < 8; pfn++)
+            base_at(pfn, 0);
+        for (unsigned i = 0; i < ACTORS; i++) {
+            hold_at(&actors[i], 2 * i, 0);
+            hold_at(&actors[i], 2 * i + 1, 0);
+        }
+        break;
+    default: /* FRESH: all is free */
         break;
     }
 }
@@ -645,6 +679,75 @@ static void pair(enum scene scene, unsigned a, unsigned b, uint64_t crossings)
     }
 }
 
+static unsigned script_of(const char *name)
+{
+    for (unsigned i = 0; i < nr_scripts; i++)
+        if (!strcmp(scripts[i].name, name))
+            return i;
+    fail_msg("no script %s", name);
+    return 0;
+}
+
+/* Every n with every m (but `thin` of them) of two scripts. */
+static void cross_all(enum scene scene, const char *first, const char *second, uint64_t thin)
+{
+    unsigned a = script_of(first), b = script_of(second);
+    uint64_t length_a = cross(a, b, 1, NEVER, NEVER), length_b = cross(b, a, 1, NEVER, NEVER);
+    for (uint64_t n = 0; n < length_a; n++) {
+        for (uint64_t m = n % thin; m < length_b + 20; m += thin) {
+            cross(a, b, 1, n, m);
+            const char *bad = judge();
+            if (bad)
+                complain(bad, scene, a, b, n, m);
+        }
+    }
+}
+
+/*
+ * A is stopped in a free and stays there; B frees something and is done; then a request of the third must
+ * get what B freed: a stopped thread withholds the frames of its own operation, no others.
+ */
+static void stalled(enum scene scene, unsigned a, unsigned b, unsigned c)
+{
+    uint8_t owner_of_a[FRAMES];
+    uint64_t length = cross(a, b, 1, NEVER, NEVER);
+    for (uint64_t n = 0; n < length; n++) {
+        restore_start();
+        memcpy(owner_of_a, owner, sizeof(owner));
+        actor_begin(0, scripts[a].ops, 0);
+        actor_begin(1, scripts[b].ops, 1);
+        actor_begin(2, scripts[c].ops, 1);
+        actors[0].stop_at = n;
+        actor_run(0);
+        actor_run(1);
+        for (uint64_t pfn = 0; pfn < FRAMES; pfn++) /* what B gave; A's frames count as taken */
+            owner_at_start[pfn] = owner_of_a[pfn] == 1 ? 1 : owner[pfn];
+        actor_run(2);
+        bool withheld = actors[2].failed && fits_throughout(actors[2].asked);
+        memcpy(owner_at_start, owner_of_a, sizeof(owner));
+        if (!actors[0].finished)
+            actor_run(0);
+        const char *bad = judge();
+        if (!bad && withheld)
+            bad = "frames of another one's free are withheld by a thread that is stopped";
+        if (bad) {
+            printf("third actor: %s\n", scripts[c].name);
+            complain(bad, scene, a, b, n, NEVER);
+        }
+    }
+}
+
+static void stall_all(enum scene scene)
+{
+    static const char *const gives[] = {"give_first", "give_last", "give_two", "give_all"};
+    static const char *const takes[] = {"take0_shared", "take1_shared", "take7", "take8",
+                                        "take9_shared", "take10"};
+    for (unsigned a = 0; a < 4; a++)
+        for (unsigned b = 0; b < 4; b++)
+            for (unsigned c = 0; c < 6; c++)
+                stalled(scene, script_of(gives[a]), script_of(gives[b]), script_of(takes[c]));
+}
+
 /* Three actors, left at random, each with a script of its own. */
 static void shuffled(enum scene scene)
 {
@@ -691,12 +794,18 @@ static void explore(const char *kind, uint32_t features, bool rseq)
         for (unsigned a = 0; a < nr_scripts; a++) {
             for (unsigned b = 0; b < nr_scripts; b++) {
                 bool both = is_setup(a) && is_setup(b);
-                if (!both && test_random_below(&random_state, 100) < effort / 4 + 1)
+                if (!both && test_random_below(&random_state, 100) < effort / 8 + 1)
                     pair((enum scene)scene, a, b, 20);
             }
         }
-        for (uint64_t i = 0; i < 40 * effort; i++)
+        for (uint64_t i = 0; i < 20 * effort; i++)
             shuffled((enum scene)scene);
+        if (features & DECKLE_FEATURE_NO_CACHES)
+            stall_all((enum scene)scene);
+        if (scene == SINGLES)
+            cross_all(SINGLES, "take1_shared", "swap_pair", 1);
+        if (scene == ONE && (features & DECKLE_FEATURE_NO_CACHES))
+            cross_all(ONE, "halves", "take7", 100 / effort + 1);
         free(memory);
         free(snapshot);
     }
