@@ -55,6 +55,28 @@ static void failure_below_a_limit_changes_nothing(void **state)
     hazard_close(&h);
 }
 
+/* Bulk takes many at once from a block; those above the limit are not among them. */
+static void limits_hold_for_bulk(void **state)
+{
+    (void)state;
+    struct hazard_pool h;
+    hazard_open_simple(&h, 0, 4096, 0, false);
+    for (uint64_t limit = 1; limit < 1200; limit += 37) {
+        uint64_t pfns[1200];
+        struct deckle_request r = {.size = sizeof(r), .gfp = GFP_M, .limit_pfn = limit};
+        memset(pfns, 0xff, sizeof(pfns));
+        int64_t had = 0, n;
+        while ((n = deckle_alloc_bulk_request(h.d, &r, pfns, 1200)) > had)
+            had = n;
+        assert_int_equal(had, limit);
+        for (int64_t i = 0; i < had; i++)
+            assert_true(pfns[i] < limit);
+        assert_int_equal(deckle_free_bulk(h.d, pfns, (size_t)had), had);
+        assert_int_equal(deckle_drain_all(h.d), DECKLE_OK);
+    }
+    hazard_close(&h);
+}
+
 /* A section that begins inside a pageblock: the limit is a pfn, not a position in the block. */
 static void limits_in_a_section_that_begins_anywhere(void **state)
 {
@@ -300,6 +322,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(limits_hold_for_every_order),
         cmocka_unit_test(failure_below_a_limit_changes_nothing),
+        cmocka_unit_test(limits_hold_for_bulk),
         cmocka_unit_test(limits_in_a_section_that_begins_anywhere),
         cmocka_unit_test(cma_frames_stay_movable),
         cmocka_unit_test(places_in_isolated_blocks),
