@@ -197,6 +197,34 @@ static void many_cpus_on_a_small_zone(void **state)
     guarded_close(&g);
 }
 
+/* The share of a cache is that of a CPU of the zone's node; without CPUs there, of all. */
+static void caches_share_their_node(void **state)
+{
+    static const uint8_t cpu_nodes[4] = {0, 0, 2, 2};
+    struct deckle_range r[3];
+    struct deckle_config cfg = plain_config(r, 3);
+    struct guarded g;
+    (void)state;
+
+    for (uint32_t i = 0; i < 3; i++)
+        r[i] = (struct deckle_range){.pfn = (UINT64_C(1) << 20) + 100000 * (uint64_t)i, .nr = 80000,
+                                     .node = DECKLE_NODE(i)};
+    cfg.nr_nodes = 3;
+    cfg.nr_cpus = 4;
+    cfg.cpu_nodes = cpu_nodes;
+    cfg.min_free_kbytes = 0;
+    guarded_open(&g, &cfg);
+    for (uint32_t i = 0; i < 3; i++) {
+        const struct dk_zone *z = &g.d->zones[i];
+        uint32_t cpus = i == 1 ? 4 : 2;
+        uint64_t least = 4 * dk_a32_load_relaxed(&z->batch), high = word(&z->low) / cpus;
+        assert_int_equal(z->node, i);
+        assert_true(dk_a32_load_relaxed(&z->high_min) == (high > least ? high : least));
+        assert_true(dk_a32_load_relaxed(&z->high_max) == 80000 / 8 / cpus);
+    }
+    guarded_close(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +235,7 @@ int main(void)
         cmocka_unit_test(marks_follow_the_memory),
         cmocka_unit_test(grouping_needs_a_pageblock_a_type),
         cmocka_unit_test(many_cpus_on_a_small_zone),
+        cmocka_unit_test(caches_share_their_node),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
