@@ -18,6 +18,14 @@
 
 #define GROUP_TRIES 64u
 
+/* May a whole block change its type when it is taken? Only among the types that have lists. Asked of the W
+ * that is replaced: the caller's look at the type may be older than a change of it. */
+static bool may_become(dk_word w, uint32_t type)
+{
+    return type == DK_NONE || dk_w_type(w) == type ||
+           (dk_w_type(w) < DECKLE_NR_PCP_TYPES && type < DECKLE_NR_PCP_TYPES);
+}
+
 bool dk_block_take_whole(struct dk_call *c, const struct dk_span *span, uint32_t block,
                          uint32_t type, bool isolated)
 {
@@ -25,7 +33,7 @@ bool dk_block_take_whole(struct dk_call *c, const struct dk_span *span, uint32_t
     dk_word w = dk_load_seq(word), from, to;
     do {
         bool open = isolated ? !(w & (DK_W_WHOLE | DK_W_OFFLINE)) : !(w & DK_W_SHUT);
-        if (dk_w_used(w) || !open)
+        if (dk_w_used(w) || !open || !may_become(w, type))
             return false;
         from = w;
         to = dk_w_take_whole(w, type == DK_NONE ? dk_w_type(w) : type);
@@ -50,8 +58,7 @@ void dk_block_give_whole(struct dk_call *c, const struct dk_span *span, uint32_t
 static bool take_group(struct dk_call *c, const struct dk_span *span, uint32_t first, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        bool fits = dk_w_type(dk_load_seq(&c->d->words[first + i])) < DECKLE_NR_PCP_TYPES;
-        if (fits && dk_block_take_whole(c, span, first + i, c->take->type, false))
+        if (dk_block_take_whole(c, span, first + i, c->take->type, false))
             continue;
         while (i-- > 0)
             dk_block_give_whole(c, span, first + i);

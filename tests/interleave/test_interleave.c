@@ -73,6 +73,9 @@ static uint8_t owner_at_start[FRAMES];
 static unsigned faults, reports;
 static uint64_t random_state;
 static bool shuffle;
+static bool cma_stays; /* somebody runs to_cma */
+
+static void to_cma(struct actor *a);
 
 #define BASE 100u /* owner: allocated before the actors began */
 
@@ -168,6 +171,7 @@ static void play_script(void)
 static void actor_begin(unsigned i, void (*const *script)(struct actor *), uint32_t cpu)
 {
     struct actor *a = &actors[i];
+    cma_stays |= *script == to_cma;
     a->script = script;
     a->cpu = cpu;
     a->finished = a->restarted = a->failed = false;
@@ -341,6 +345,13 @@ static void retype(struct actor *a)
     deckle_set_pageblock_type(pool, 0, DECKLE_MOVABLE);
 }
 
+/* Unlike the two above it stays: no request of another type may undo it. */
+static void to_cma(struct actor *a)
+{
+    (void)a;
+    deckle_set_pageblock_type(pool, 0, DECKLE_CMA);
+}
+
 typedef void (*op_fn)(struct actor *);
 
 #define NAMED(op) {#op, op}
@@ -352,9 +363,9 @@ static const struct named_op {
     NAMED(take3), NAMED(take7), NAMED(take8), NAMED(take9), NAMED(take9_shared), NAMED(take10),
     NAMED(take11), NAMED(take_limit), NAMED(give_first), NAMED(give_last), NAMED(give_all),
     NAMED(drain), NAMED(bulk), NAMED(exact), NAMED(at_two), NAMED(at_block), NAMED(split),
-    NAMED(isolate), NAMED(retype)};
+    NAMED(isolate), NAMED(retype), NAMED(to_cma)};
 #define NR_OPS   (sizeof(ops) / sizeof(ops[0]))
-#define NR_SETUP 2u /* the last ones */
+#define NR_SETUP 3u /* the last ones */
 
 /* Sequences that restore what they found: where only a version tells the difference. */
 static const op_fn give_take_twice[] = {give_last, take1_shared, give_last, take1_shared, NULL};
@@ -563,6 +574,8 @@ static const char *validated(void)
 
 static const char *judge(void)
 {
+    if (cma_stays && deckle_pageblock_type(pool, 0) != DECKLE_CMA)
+        return "a request has changed the type of a CMA block";
     if (faults)
         return "a frame with two owners, or a refused free";
     if (reports)
@@ -583,6 +596,9 @@ static const char *clean_up(void)
     if (deckle_drain_all(pool))
         return "the last drain failed";
     const char *bad = judge();
+    if (cma_stays)
+        deckle_set_pageblock_type(pool, 0, DECKLE_MOVABLE);
+    cma_stays = false;
     if (bad)
         return bad;
     for (uint64_t pfn = 0; pfn < FRAMES; pfn += 2048)
@@ -609,6 +625,7 @@ static void restore_start(void)
         actors[i].nr_held = actors_at_start[i].nr_held;
     }
     faults = reports = 0;
+    cma_stays = false;
 }
 
 static const char *kind_name;
