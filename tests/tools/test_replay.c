@@ -521,6 +521,57 @@ static void second_owners_are_found(void **state)
     assert_false(replay_inside(&pool, 0x100, 9)); /* sticks out */
 }
 
+/* Frames that are neither given out nor free in the end: here those of an isolated pageblock. */
+static void lost_memory_is_found(void **state)
+{
+    static struct replay_result result;
+    struct replay_options options = {.nodes = 1, .repeat = 1};
+    struct replay_pool pool;
+    struct sketch s;
+
+    (void)state;
+    begin(&s);
+    alloc(&s, 0, 0x10, 0);
+    end(&s);
+    assert_int_equal(replay_pool_open(&pool, &options, 1, 0, 1), UI_OK);
+    assert_int_equal(deckle_set_pageblock_type(pool.d, pool.first_pfn + 1024, DECKLE_ISOLATE),
+                     DECKLE_OK);
+    assert_int_equal(replay_run(&s.plan, &pool, &options, "test", &result), UI_OK);
+    assert_non_null(strstr(result.invalid, "3584 of 4096 frames are free"));
+    replay_pool_close(&pool);
+    replay_plan_free(&s.plan);
+}
+
+/* Trips to the shared level: of all rounds, without those for the blocks from before the recording.
+ */
+static void traffic_is_of_all_rounds(void **state)
+{
+    static struct replay_result result;
+    struct sketch s;
+
+    (void)state;
+    begin(&s);
+    for (uint64_t i = 0; i < 1000; i++)
+        alloc(&s, 0, i, 0);
+    for (uint64_t i = 0; i < 600; i++)
+        release(&s, 0, 2000 + i, 0);
+    end(&s);
+    for (uint32_t rounds = 1; rounds <= 3; rounds++) {
+        struct replay_options options = {.repeat = rounds};
+        const struct replay_zones *z = &result.after;
+
+        assert_int_equal(play(&s, &options, &result), UI_OK);
+        assert_true(clean(&result));
+        assert_in_range(z->refill_frames, rounds * 1000, rounds * 1000 + rounds * 512);
+        assert_in_range(z->refills, rounds * 1000 / 64, rounds * 1000);
+        assert_in_range(z->drain_frames, 1, rounds * (600 + 512));
+        if (rounds == 1)
+            assert_int_equal(z->refill_frames + 600,
+                             z->drain_frames + z->cached + result.live_frames);
+    }
+    replay_plan_free(&s.plan);
+}
+
 static void figures(void **state)
 {
     struct replay_zones z = {.free = 1024 + 512 + 3 * 8 + 16, .blocks = {16, 0, 0, 3}};
@@ -555,6 +606,8 @@ int main(void)
         cmocka_unit_test(too_small),
         cmocka_unit_test(wrong_frees_are_found),
         cmocka_unit_test(second_owners_are_found),
+        cmocka_unit_test(lost_memory_is_found),
+        cmocka_unit_test(traffic_is_of_all_rounds),
         cmocka_unit_test(figures)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
