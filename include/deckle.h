@@ -110,7 +110,9 @@ struct deckle_config {
     const struct deckle_range *ranges;
     uint32_t nr_ranges;
     uint32_t grow_ranges;  /* further ranges and reservations that may be added later; 0 = 16 */
-    uint64_t grow_pages;   /* further frames that may be added later */
+    /* Further frames that may be added later, to zones of the ranges above or to Normal and Movable
+     * of any node. Also what memory needs that is removed and comes again in another zone. */
+    uint64_t grow_pages;
     /* First pfn above DMA and above DMA32; 0 = 16 MiB and 4 GiB; ~0 = the zone does not exist. */
     uint64_t dma_limit_pfn;
     uint64_t dma32_limit_pfn;
@@ -200,8 +202,8 @@ DECKLE_API int deckle_init(void *mem, size_t mem_size, const struct deckle_confi
 
 /* Announce frames; they become allocatable with deckle_online. Any order, adjacent, with holes, pfn
  * 0, a single page. A range that crosses a zone limit is divided there. Errors: EINVAL (empty, past
- * 2^52, bad node or zone), EEXIST (overlaps an added range; nothing changes), ENOSPC (more ranges
- * or frames than configured). */
+ * 2^52, bad node or zone, inside a pageblock that another zone has), EEXIST (overlaps an added
+ * range; nothing changes), ENOSPC (more ranges or frames than configured). */
 DECKLE_API int deckle_add_range(struct deckle *d, const struct deckle_range *range);
 
 /* Take frames out of use for ever. Before deckle_online of the frames: set subtraction, in any

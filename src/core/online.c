@@ -128,41 +128,42 @@ static bool is_apart(const struct deckle *d, const struct run *run, const struct
 /*
  * Does a section forbid the place? Its groups are its own; only what has the same bias may come in
  * between. Two stretches of the same bias that share a pageblock must become one section, which
- * they cannot around a range that is elsewhere.
+ * they cannot around a range that is elsewhere. Returns the first block to try instead, 0 if not
+ * forbidden.
  */
-static bool is_forbidden(const struct deckle *d, const struct run *run, const struct place *p,
-                         uint64_t bias, const struct dk_section_view *s)
+static uint32_t forbids(const struct deckle *d, const struct dk_section_view *s,
+                        const struct run *run, const struct place *p, uint64_t bias)
 {
     uint32_t first = dk_section_first_block(s), end = dk_section_end_block(s);
     uint32_t group = 1u << (d->max_order - DK_BLOCK_ORDER);
 
-    if (bias != bias_of(s->first_fi, s->pfn))
-        return overlaps(p, first & ~(group - 1), (end + group - 1) & ~(group - 1));
+    if (bias != bias_of(s->first_fi, s->pfn)) {
+        end = (end + group - 1) & ~(group - 1);
+        return overlaps(p, first & ~(group - 1), end) ? end : 0;
+    }
     uint64_t fi = run->pfn + bias;
     struct place exact = {(uint32_t)(fi >> DK_BLOCK_ORDER), 0};
     exact.nr = (uint32_t)((fi + run->frames - 1) >> DK_BLOCK_ORDER) + 1 - exact.block;
-    return overlaps(&exact, first, end) && is_apart(d, run, s);
+    return overlaps(&exact, first, end) && is_apart(d, run, s) ? p->block + group : 0;
 }
 
-/* Is the place taken by a section, or by a run that has its place already? */
-static bool is_taken(const struct deckle *d, const struct run *run, const struct place *p,
-                     uint64_t bias)
+/* Is the place taken by a section, or by a run that has its place already? 0, or as forbids(). */
+static uint32_t is_taken(const struct deckle *d, const struct run *run, const struct place *p,
+                         uint64_t bias)
 {
     struct dk_section_view s;
+    uint32_t next = 0;
 
-    for (uint32_t n = 0; dk_section_nth(d, n, &s); n++)
-        if (is_forbidden(d, run, p, bias, &s))
-            return true;
+    for (uint32_t n = 0; !next && dk_section_nth(d, n, &s); n++)
+        next = forbids(d, &s, run, p, bias);
     FOR_EACH_RUN(d, other) {
-        uint32_t block = d->ranges[other.first].block;
         s = (struct dk_section_view){.pfn = other.pfn, .nr = other.frames};
-        if (block == DK_NONE)
+        if (next || d->ranges[other.first].block == DK_NONE)
             continue;
         s.first_fi = run_first_fi(d, &other);
-        if (is_forbidden(d, run, p, bias, &s))
-            return true;
+        next = forbids(d, &s, run, p, bias);
     }
-    return false;
+    return next;
 }
 
 static bool is_in_span(const struct place *p, const struct dk_span *span)
@@ -211,22 +212,23 @@ static uint32_t find_old_place(const struct deckle *d, const struct run *run)
         if (s.pfn < run->pfn ? joins(s.pfn + s.nr, run->pfn) : joins(run->pfn + run->frames, s.pfn))
             block = place_beside(d, run, &s);
     for (uint32_t slot = 0; block == DK_NONE && slot < d->sb->max_sections; slot++)
-        if (dk_section_last_in(d, slot, &s))
+        if (dk_section_last_in(d, slot, &s) && s.pfn < run->pfn + run->frames &&
+            run->pfn < s.pfn + s.nr)
             block = place_beside(d, run, &s);
     return block;
 }
 
-/* Any place in the spans that the zone has, group by group. */
+/* The first free place in the spans that the zone has. */
 static uint32_t find_any_place(const struct deckle *d, const struct run *run)
 {
-    uint32_t group = 1u << (d->max_order - DK_BLOCK_ORDER), nr = run_blocks(d, run);
-
     DK_FOR_EACH_SPAN(d, &d->zones[run->zone], span) {
-        uint32_t block = span->first_block;
-        for (uint32_t end = block + span->nr_blocks; end - block >= nr; block += group) {
-            uint64_t bias = bias_of((uint64_t)block << DK_BLOCK_ORDER, group_start(d, run->pfn));
-            if (place_with(d, run, span, bias) != DK_NONE)
-                return block;
+        struct place p = {span->first_block, run_blocks(d, run)};
+        while (is_in_span(&p, span)) {
+            uint64_t first = (uint64_t)p.block << DK_BLOCK_ORDER;
+            uint32_t next = is_taken(d, run, &p, bias_of(first, group_start(d, run->pfn)));
+            if (!next)
+                return p.block;
+            p.block = next;
         }
     }
     return DK_NONE;
@@ -234,6 +236,8 @@ static uint32_t find_any_place(const struct deckle *d, const struct run *run)
 
 static uint32_t find_used_place(const struct deckle *d, const struct run *run)
 {
+    if (!dk_a32_load_relaxed(&d->zones[run->zone].first_span))
+        return DK_NONE;
     uint32_t block = find_old_place(d, run);
     return block == DK_NONE ? find_any_place(d, run) : block;
 }
@@ -465,18 +469,24 @@ static struct build begin_build(struct deckle *d, struct dk_span *span, const st
     return b;
 }
 
-/* The section of the run goes live, as one with the sections beside it that have the same bias. */
-static void add_section(const struct build *b)
+static struct dk_section_view section_of(const struct build *b)
 {
-    const struct run *run = b->run;
-    struct dk_section_view v = {.pfn = run->pfn, .nr = run->frames, .first_fi = b->first_fi,
-                                .zone = b->zone->number, .span = (uint32_t)(b->span - b->d->spans),
+    struct dk_section_view v = {.pfn = b->run->pfn, .nr = b->run->frames, .first_fi = b->first_fi,
+                                .zone = b->zone->number,
+                                .span = (uint32_t)(b->span - b->d->spans),
                                 .flags = DECKLE_RANGE_ZEROED};
-    struct dk_section_view s;
+
+    for (uint32_t i = 0; i < b->run->nr; i++)
+        v.flags &= b->d->ranges[b->run->first + i].flags;
+    return v;
+}
+
+/* The section of the run goes live, as one with the sections beside it that have the same bias. */
+static void join_section(const struct build *b)
+{
+    struct dk_section_view v = section_of(b), s;
     uint32_t drop[2], nr_drop = 0;
 
-    for (uint32_t i = 0; i < run->nr; i++)
-        v.flags &= b->d->ranges[run->first + i].flags;
     for (uint32_t n = 0; nr_drop < 2 && dk_section_nth(b->d, n, &s); n++) {
         bool before = s.pfn < v.pfn;
         uint64_t end = dk_max64(s.pfn + s.nr, v.pfn + v.nr);
@@ -500,13 +510,16 @@ static void count_frames(const struct build *b)
     dk_add_relaxed(&b->zone->managed, (dk_word)(b->present - b->reserved));
 }
 
-static void build_fresh(struct deckle *d, struct dk_span *span, const struct run *run)
+/* In a change of the section table; *free_slot as there. */
+static void build_fresh(struct deckle *d, struct dk_span *span, const struct run *run,
+                        uint32_t *free_slot)
 {
     struct build b = begin_build(d, span, run);
+    struct dk_section_view v = section_of(&b);
 
     for_each_edge(&b, mark_frames);
     init_fresh_words(&b);
-    add_section(&b);
+    dk_section_add(d, &v, free_slot);
     count_frames(&b);
     dk_add_relaxed(&b.zone->cma, (dk_word)b.cma);
     dk_add_relaxed(&b.zone->free_cma, (dk_word)b.free_cma);
@@ -611,7 +624,7 @@ static void build_used(struct deckle *d, struct dk_span *span, const struct run 
         dk_state_fill(d, fi_of(&b, r[i].pfn), r[i].nr, 0);
         reserved_edges(&b, &r[i], mark_frames);
     }
-    add_section(&b);
+    join_section(&b);
     count_frames(&b);
     for (uint32_t i = 0; i < run->nr; i++)
         open_range(&b, &r[i]);
@@ -634,6 +647,7 @@ static void build_span(struct deckle *d, uint32_t zone)
 {
     struct dk_superblock *sb = d->sb;
     uint32_t number = dk_a32_load_relaxed(&sb->nr_spans), first = sb->next_block, end = first;
+    uint32_t free_slot = 0;
     struct dk_span *span = &d->spans[number];
 
     FOR_EACH_RUN(d, run)
@@ -648,9 +662,11 @@ static void build_span(struct deckle *d, uint32_t zone)
     dk_index_init_span(d, span);
     sb->next_block = end;
     sb->next_index_word = span->index_word + dk_index_words(span->nr_blocks, sb->nr_trees);
+    dk_section_begin(d);
     FOR_EACH_RUN(d, run)
         if (run.zone == zone && d->ranges[run.first].block >= first)
-            build_fresh(d, span, &run);
+            build_fresh(d, span, &run, &free_slot);
+    dk_section_end(d);
     link_span(d, &d->zones[zone], number);
 }
 

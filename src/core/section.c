@@ -267,25 +267,38 @@ static uint32_t rewrite_keys(struct deckle *d)
     return nr;
 }
 
+void dk_section_begin(struct deckle *d)
+{
+    dk_a32_exchange(&d->sb->section_epoch, dk_a32_load_relaxed(&d->sb->section_epoch) + 1);
+}
+
+void dk_section_add(struct deckle *d, struct dk_section_view *v, uint32_t *free_slot)
+{
+    while (!slot_is_free(&d->sections[*free_slot]))
+        ++*free_slot;
+    v->slot = *free_slot;
+    write_slot(&d->sections[v->slot], v);
+}
+
+void dk_section_end(struct deckle *d)
+{
+    dk_a32_store_release(&d->sb->nr_sections, rewrite_keys(d));
+    dk_a32_exchange(&d->sb->section_epoch, dk_a32_load_relaxed(&d->sb->section_epoch) + 1);
+}
+
 void dk_section_change(struct deckle *d, struct dk_section_view *add, uint32_t nr_add,
                        const uint32_t *drop, uint32_t nr_drop)
 {
-    struct dk_superblock *sb = d->sb;
-    uint32_t epoch = dk_a32_load_relaxed(&sb->section_epoch), slot = 0;
+    uint32_t free_slot = 0;
 
-    dk_a32_exchange(&sb->section_epoch, epoch + 1);
-    for (uint32_t i = 0; i < nr_add; i++) {
-        while (!slot_is_free(&d->sections[slot]))
-            slot++;
-        add[i].slot = slot;
-        write_slot(&d->sections[slot], &add[i]);
-    }
-    dk_a32_exchange(&sb->section_epoch, epoch + 3);
+    dk_section_begin(d);
+    for (uint32_t i = 0; i < nr_add; i++)
+        dk_section_add(d, &add[i], &free_slot);
+    dk_a32_exchange(&d->sb->section_epoch, dk_a32_load_relaxed(&d->sb->section_epoch) + 2);
     for (uint32_t i = 0; i < nr_drop; i++)
         dk_a32_exchange(&d->sections[drop[i]].version,
                         dk_a32_load_relaxed(&d->sections[drop[i]].version) + 1);
-    dk_a32_store_release(&sb->nr_sections, rewrite_keys(d));
-    dk_a32_exchange(&sb->section_epoch, epoch + 4);
+    dk_section_end(d);
 }
 
 /*

@@ -55,6 +55,12 @@ bool dk_section_last_in(const struct deckle *d, uint32_t slot, struct dk_section
 void dk_section_change(struct deckle *d, struct dk_section_view *add, uint32_t nr_add,
                        const uint32_t *drop, uint32_t nr_drop);
 
+/* The same for many new sections, none ending: each is live when it was added. *free_slot is 0 at
+ * first. */
+void dk_section_begin(struct deckle *d);
+void dk_section_add(struct deckle *d, struct dk_section_view *v, uint32_t *free_slot);
+void dk_section_end(struct deckle *d);
+
 /* After a change: choose (the first time) or correct the section that the handle knows by itself.
  * */
 void dk_section_update_main(struct deckle *d);

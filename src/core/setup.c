@@ -71,6 +71,10 @@ static int check_superblock(const struct dk_superblock *sb, uint64_t bytes)
         return DECKLE_EVERSION;
     if (sb->total_bytes > bytes || !numbers_are_sane(sb) || !arrays_fit(sb))
         return DECKLE_ECORRUPT;
+    const uint8_t *cpu_nodes = (const uint8_t *)sb + sb->at.cpu_nodes;
+    for (uint32_t cpu = 0; cpu < sb->nr_cpus; cpu++)
+        if (cpu_nodes[cpu] >= sb->nr_nodes)
+            return DECKLE_ECORRUPT;
     return DECKLE_OK;
 }
 

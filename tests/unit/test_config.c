@@ -434,6 +434,9 @@ static void attaching_believes_nothing(void **state)
             fail_msg("damage %u at offset %zu: %s", i, damages[i].offset, deckle_error_name(error));
         memcpy(sb, &whole, sizeof(whole));
     }
+    g.d->sb->nr_nodes = 1;
+    ((uint8_t *)(uintptr_t)g.d->cpu_nodes)[1] = 1;
+    assert_int_equal(dk_handle_attach(&handle, sb, bytes, NULL), DECKLE_ECORRUPT);
     guarded_close(&g);
 }
 
