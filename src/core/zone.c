@@ -448,13 +448,15 @@ static unsigned take_picked(struct dk_call *c, struct dk_fallback_pick pick, str
     return n;
 }
 
-/* Claim: the block changes its type. */
-static unsigned take_by_claim(struct dk_call *c, uint32_t *fis, unsigned want)
+static bool may_own(const struct dk_call *c)
+{
+    return c->take->cpu < c->d->nr_cpus && c->take->order < DK_BLOCK_ORDER && !c->take->limit_pfn;
+}
+
+/* Claim: the block changes its type. Runs below `lowest` are no grounds for it. */
+static unsigned take_by_claim(struct dk_call *c, unsigned lowest, uint32_t *fis, unsigned want)
 {
     enum deckle_migratetype type = (enum deckle_migratetype)c->take->type;
-    bool may_own = c->take->cpu < c->d->nr_cpus && c->take->order < DK_BLOCK_ORDER &&
-                   !c->take->limit_pfn;
-    unsigned lowest = dk_claim_min_order(c->take->order, c->take->flags, DK_BLOCK_ORDER);
     uint32_t orders[DK_PCP_TYPES];
     runs_by_type(c, orders);
     for (unsigned from = DK_BLOCK_ORDER;; from--) {
@@ -462,7 +464,7 @@ static unsigned take_by_claim(struct dk_call *c, uint32_t *fis, unsigned want)
             dk_claim_pick(orders, type, from, lowest, dk_grouping(c->d), DK_BLOCK_ORDER);
         if (!pick.found)
             return 0;
-        struct use use = {.expect = pick.type, .become = type, .own = may_own,
+        struct use use = {.expect = pick.type, .become = type, .own = may_own(c),
                           .claim = !pick.whole, .limit = DK_BLOCK_FRAMES};
         unsigned n = take_picked(c, pick, use, fis, want);
         if (n) {
@@ -507,15 +509,29 @@ static unsigned take_special(struct dk_call *c, unsigned type, uint32_t *fis, un
 static unsigned take_own_type(struct dk_call *c, uint32_t *fis, unsigned want)
 {
     unsigned type = c->take->type, n;
-    bool may_own = c->take->cpu < c->d->nr_cpus && c->take->order < DK_BLOCK_ORDER &&
-                   !c->take->limit_pfn;
-    struct use mine = {.expect = type, .become = type, .own = may_own, .limit = DK_BLOCK_FRAMES};
-    if (may_own && (n = take_from_current(c, fis, want)))
+    struct use use = {.expect = type, .become = type, .own = may_own(c), .limit = DK_BLOCK_FRAMES};
+    if (use.own && (n = take_from_current(c, fis, want)))
         return n;
-    if ((n = take_from_type(c, mine, false, fis, want)))
-        return n;
-    struct use theirs = {.expect = type, .become = type, .limit = DK_BLOCK_FRAMES};
-    return take_from_type(c, theirs, true, fis, want);
+    return take_from_type(c, use, false, fis, want);
+}
+
+/* From blocks of the own type that other CPUs have taken to themselves. */
+static unsigned take_theirs(struct dk_call *c, uint32_t *fis, unsigned want)
+{
+    unsigned type = c->take->type;
+    struct use use = {.expect = type, .become = type, .limit = DK_BLOCK_FRAMES};
+    return take_from_type(c, use, true, fis, want);
+}
+
+/* A CPU that can have a whole block of another type for its own does not write into another CPU's. */
+static unsigned take_by_fallback(struct dk_call *c, uint32_t *fis, unsigned want)
+{
+    unsigned lowest = dk_claim_min_order(c->take->order, c->take->flags, DK_BLOCK_ORDER), n = 0;
+    if (may_own(c))
+        n = take_by_claim(c, DK_BLOCK_ORDER, fis, want);
+    if (!n)
+        n = take_theirs(c, fis, want);
+    return n ? n : take_by_claim(c, lowest, fis, want);
 }
 
 /* One pass over everything that could serve. */
@@ -532,7 +548,7 @@ static unsigned search(struct dk_call *c, uint32_t *fis, unsigned want)
     if (!n && (flags & DK_ALLOC_CMA))
         n = take_special(c, DECKLE_CMA, fis, want);
     if (!n)
-        n = take_by_claim(c, fis, want);
+        n = take_by_fallback(c, fis, want);
     if (!n && !(flags & DK_ALLOC_NOFRAGMENT))
         n = take_by_steal(c, fis, want);
     if (!n && dk_alloc_highatomic_last(flags))
