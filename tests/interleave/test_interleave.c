@@ -31,8 +31,7 @@
 #include "point.h"
 #include "testing.h"
 
-#define BLOCKS   8u
-#define FRAMES   (BLOCKS * 512u)
+#define MOST_FRAMES (40u * 512u)
 #define ACTORS   3u
 #define MOST_GOT 64u
 #define NEVER    UINT64_MAX
@@ -68,8 +67,9 @@ static ucontext_t scheduler;
 static struct deckle *pool;
 static unsigned char *memory, *snapshot;
 static size_t memory_size;
-static uint8_t owner[FRAMES];          /* actor + 1, BASE, 0 = free */
-static uint8_t owner_at_start[FRAMES];
+static uint32_t nr_frames;
+static uint8_t owner[MOST_FRAMES];          /* actor + 1, BASE, 0 = free */
+static uint8_t owner_at_start[MOST_FRAMES];
 static unsigned faults, reports;
 static uint64_t random_state;
 static bool shuffle;
@@ -205,7 +205,7 @@ static void own(struct actor *a, int64_t pfn, unsigned order)
     a->asked = order;
     if (pfn < 0)
         return;
-    if ((uint64_t)pfn + (1ull << order) > FRAMES || a->nr_held == MOST_GOT) {
+    if ((uint64_t)pfn + (1ull << order) > nr_frames || a->nr_held == MOST_GOT) {
         faults++;
         return;
     }
@@ -378,6 +378,7 @@ static const op_fn give_drain[] = {give_all, drain, NULL};
 /* W is as before, but for the version; another pair is free. */
 static const op_fn swap_pair[] = {give_last, give_last, take0m_shared, take0m_shared, NULL};
 /* Between the second reservation and its end the run is overstated; then the block is free again. */
+static const op_fn nine_then_zero[] = {take9_shared, take0_shared, NULL};
 static const op_fn halves[] = {take8, take8, give_all, NULL};
 
 struct script {
@@ -385,7 +386,7 @@ struct script {
     op_fn ops[6];
 };
 
-static struct script scripts[NR_OPS + 9];
+static struct script scripts[NR_OPS + 10];
 static unsigned nr_scripts;
 
 static void add_script(const char *name, const op_fn *fns)
@@ -411,6 +412,7 @@ static void make_scripts(void)
     add_script("give_drain", give_drain);
     add_script("swap_pair", swap_pair);
     add_script("halves", halves);
+    add_script("nine_then_zero", nine_then_zero);
 }
 
 static bool is_setup(unsigned script)
@@ -425,9 +427,10 @@ enum scene { FRESH, TIGHT, PAIRS, WHOLES, CACHED, EMPTY, ONE, SINGLES, FULL, SCE
 static const char *const scene_names[] = {"fresh",  "tight", "pairs", "wholes",
                                           "cached", "empty", "one",   "singles", "full"};
 
-static void make_pool(uint32_t features, bool rseq)
+static void make_pool(uint32_t blocks, uint32_t features, bool rseq)
 {
-    struct deckle_range range = {.pfn = 0, .nr = FRAMES};
+    nr_frames = blocks * 512;
+    struct deckle_range range = {.pfn = 0, .nr = nr_frames};
     struct deckle_config cfg = {.size = sizeof(cfg), .features = features, .nr_cpus = 2,
                                 .ranges = &range, .nr_ranges = 1, .pcp_capacity = 16,
                                 .max_order = 11, .min_free_kbytes = UINT64_MAX,
@@ -459,7 +462,7 @@ static void hold_at(struct actor *a, uint64_t pfn, unsigned order)
 /* All of the pool but these first blocks is in use. */
 static void fill_above(unsigned blocks)
 {
-    for (unsigned b = blocks; b < BLOCKS; b++)
+    for (unsigned b = blocks; b < nr_frames / 512; b++)
         base_at(b * 512ull, 9);
 }
 
@@ -556,7 +559,7 @@ static void make_scene(enum scene scene)
 static bool fits_throughout(unsigned order)
 {
     uint64_t n = 1ull << order;
-    for (uint64_t pfn = 0; pfn < FRAMES; pfn += n) {
+    for (uint64_t pfn = 0; pfn < nr_frames; pfn += n) {
         uint64_t p = pfn;
         while (p < pfn + n && !owner[p] && !owner_at_start[p])
             p++;
@@ -588,7 +591,7 @@ static const char *clean_up(void)
 {
     for (unsigned i = 0; i < ACTORS; i++)
         give_all(&actors[i]);
-    for (uint64_t pfn = 0; pfn < FRAMES; pfn++) {
+    for (uint64_t pfn = 0; pfn < nr_frames; pfn++) {
         int order = owner[pfn] ? deckle_block_order(pool, pfn) : -1;
         if (order >= 0 && deckle_free(pool, pfn, (unsigned)order))
             return "a block of the scene cannot be freed";
@@ -601,7 +604,7 @@ static const char *clean_up(void)
     cma_stays = false;
     if (bad)
         return bad;
-    for (uint64_t pfn = 0; pfn < FRAMES; pfn += 2048)
+    for (uint64_t pfn = 0; pfn < nr_frames; pfn += 2048)
         if (deckle_alloc(pool, GFP_U, 11) < 0)
             return "the pool is not whole again";
     return deckle_alloc(pool, GFP_U, 0) >= 0 ? "more frames than there are" : NULL;
@@ -726,7 +729,7 @@ static void cross_all(enum scene scene, const char *first, const char *second, u
  */
 static void stalled(enum scene scene, unsigned a, unsigned b, unsigned c)
 {
-    uint8_t owner_of_a[FRAMES];
+    static uint8_t owner_of_a[MOST_FRAMES];
     uint64_t length = cross(a, b, 1, NEVER, NEVER);
     for (uint64_t n = 0; n < length; n++) {
         restore_start();
@@ -737,7 +740,7 @@ static void stalled(enum scene scene, unsigned a, unsigned b, unsigned c)
         actors[0].stop_at = n;
         actor_run(0);
         actor_run(1);
-        for (uint64_t pfn = 0; pfn < FRAMES; pfn++) /* what B gave; A's frames count as taken */
+        for (uint64_t pfn = 0; pfn < nr_frames; pfn++) /* what B gave; A's frames count as taken */
             owner_at_start[pfn] = owner_of_a[pfn] == 1 ? 1 : owner[pfn];
         actor_run(2);
         bool withheld = actors[2].failed && fits_throughout(actors[2].asked);
@@ -750,6 +753,27 @@ static void stalled(enum scene scene, unsigned a, unsigned b, unsigned c)
         if (bad) {
             printf("third actor: %s\n", scripts[c].name);
             complain(bad, scene, a, b, n, NEVER);
+        }
+    }
+}
+
+/* The same for a request that is stopped in a block with room for both. */
+static void stall_requests(void)
+{
+    static const char *const takes[] = {"take0_shared", "take1_shared", "take3", "take7",
+                                        "nine_then_zero"};
+    for (unsigned a = 0; a < 4; a++) {
+        for (unsigned c = 0; c < 5; c++) {
+            unsigned first = script_of(takes[a]), third = script_of(takes[c]);
+            uint64_t length = cross(first, third, 1, NEVER, NEVER);
+            for (uint64_t n = 0; n < length; n++) {
+                cross(first, third, 1, n, NEVER);
+                const char *bad = judge();
+                if (!bad && actors[1].failed && !actors[1].nr_held)
+                    bad = "a stopped request withholds the rest of a block";
+                if (bad)
+                    complain(bad, ONE, first, third, n, NEVER);
+            }
         }
     }
 }
@@ -794,20 +818,31 @@ static void shuffled(enum scene scene)
     }
 }
 
+static void set_up(enum scene scene, const char *kind, uint32_t blocks, uint32_t features, bool rseq)
+{
+    kind_name = kind;
+    memset(owner, 0, sizeof(owner));
+    for (unsigned i = 0; i < ACTORS; i++)
+        actors[i].nr_held = 0;
+    make_pool(blocks, features, rseq);
+    assert_string_equal(deckle_cache_kind(pool), kind);
+    make_scene(scene);
+    save_start();
+    if (validated())
+        fail_msg("scene %s: %s", scene_names[scene], validated());
+}
+
+static void tear_down(void)
+{
+    free(memory);
+    free(snapshot);
+}
+
 static void explore(const char *kind, uint32_t features, bool rseq)
 {
     uint64_t effort = test_effort(100);
-    kind_name = kind;
     for (unsigned scene = 0; scene < SCENES; scene++) {
-        memset(owner, 0, sizeof(owner));
-        for (unsigned i = 0; i < ACTORS; i++)
-            actors[i].nr_held = 0;
-        make_pool(features, rseq);
-        assert_string_equal(deckle_cache_kind(pool), kind);
-        make_scene((enum scene)scene);
-        save_start();
-        if (validated())
-            fail_msg("scene %s: %s", scene_names[scene], validated());
+        set_up((enum scene)scene, kind, 8, features, rseq);
         for (unsigned a = 0; a < nr_scripts; a++) {
             for (unsigned b = 0; b < nr_scripts; b++) {
                 bool both = is_setup(a) && is_setup(b);
@@ -822,10 +857,19 @@ static void explore(const char *kind, uint32_t features, bool rseq)
         if (scene == SINGLES)
             cross_all(SINGLES, "take1_shared", "swap_pair", 1);
         if (scene == ONE && (features & DECKLE_FEATURE_NO_CACHES))
-            cross_all(ONE, "halves", "take7", 100 / effort + 1);
-        free(memory);
-        free(snapshot);
+            stall_requests(), cross_all(ONE, "halves", "take7", 100 / effort + 1);
+        tear_down();
     }
+}
+
+/* An index of two levels: a stopped free may have set the leaf, and nothing above it. */
+static void two_levels(void **state)
+{
+    (void)state;
+    set_up(FULL, "none", 40, DECKLE_FEATURE_NO_CACHES, false);
+    stall_all(FULL);
+    cross_all(FULL, "give_two", "take0_shared", 100 / test_effort(100) + 1);
+    tear_down();
 }
 
 static void no_caches(void **state)
@@ -850,8 +894,8 @@ static void rseq_stacks(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(no_caches), cmocka_unit_test(cells),
-                                       cmocka_unit_test(rseq_stacks)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(two_levels), cmocka_unit_test(no_caches),
+                                       cmocka_unit_test(cells), cmocka_unit_test(rseq_stacks)};
     setvbuf(stdout, NULL, _IONBF, 0);
     random_state = test_seed();
     make_scripts();
