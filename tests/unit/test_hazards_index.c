@@ -171,6 +171,35 @@ static void h021_runs_agree_with_a_slow_count(void **state)
     }
 }
 
+/* Frame f is bit f of a line and byte f of the states, whatever the order of bytes in a word. */
+static void h137_metadata_has_one_image(void **state)
+{
+    (void)state;
+    struct hazard_pool h;
+    hazard_open_simple(&h, 0, 4096, DECKLE_FEATURE_NO_CACHES, false);
+    assert_int_equal(deckle_alloc_at(h.d, GFP_U, 0, 3), DECKLE_OK);
+    assert_int_equal(deckle_alloc_at(h.d, GFP_M, 16, 0), DECKLE_OK);
+    assert_int_equal(deckle_alloc_at(h.d, GFP_R | DECKLE_GFP_COMP, 64, 6), DECKLE_OK);
+    assert_int_equal(deckle_alloc_at(h.d, GFP_U, 512, 9), DECKLE_OK);
+    const dk_aword *line = dk_line(h.d, 0);
+    dk_word w = dk_load_relaxed(&h.d->words[0]);
+    for (unsigned f = 0; f < 512; f++)
+        assert_int_equal(bit_of(line, f), f < 8 || f == 16 || (f >= 64 && f < 128));
+    assert_int_equal((uint32_t)dk_load_relaxed(&line[0]), 0x000100ff);
+    assert_true(dk_load_relaxed(&line[64 / DK_WORD_BITS]) == ~(dk_word)0);
+    for (unsigned f = 0; f < 1024; f++)
+        assert_int_equal(dk_a8_load_relaxed(&h.d->state[f]), f == 0     ? 0x24
+                                                             : f == 16  ? 0x01
+                                                             : f == 64  ? 0xc7
+                                                             : f == 512 ? 0x2a
+                                                                        : 0);
+    assert_int_equal((uint32_t)(w & (DK_W_VERSION_ONE - 1)), 73u | 1u << 13);
+    w = dk_load_relaxed(&h.d->words[1]);
+    assert_int_equal((uint32_t)(w & (DK_W_VERSION_ONE - 1)), 512u | 10u << 13 | 1u << 18);
+    assert_int_equal(dk_load_relaxed(&h.d->words[2]), 0);
+    hazard_close(&h);
+}
+
 /* ---- second copies ------------------------------------------------------------------------------------ */
 
 /* Both frees of a pair at the same instant have passed the state byte; the second copy is noticed where
@@ -218,6 +247,7 @@ int main(void)
         cmocka_unit_test(h021_runs_agree_with_a_slow_count),
         cmocka_unit_test(h027_limits_in_a_large_map),
         cmocka_unit_test(h043_neighbours_are_no_block),
+        cmocka_unit_test(h137_metadata_has_one_image),
         cmocka_unit_test(h047_second_copy_at_the_bits),
         cmocka_unit_test(h047_second_copy_in_a_list),
         cmocka_unit_test(h029_every_block_of_a_large_map_is_found),
