@@ -182,14 +182,16 @@ static inline void flip_leaf(const struct deckle *d, const struct dk_span *span,
 static inline dk_aword *cell_of(const struct deckle *d, uint64_t pfn)
 {
     const struct dk_pcp_set *set = dk_set(d, normal_zone(d)->number, 0);
-    uintptr_t at = (uintptr_t)set + sizeof(*set), end = (uintptr_t)set + d->set_bytes;
 
-    for (; at < end; at += sizeof(dk_aword)) {
-        dk_aword *cell = (dk_aword *)at;
+    for (unsigned list = 0; list < DK_PCP_LISTS; list++) {
+        dk_aword *cells = dk_pcp_slots(dk_pcp_head(d, set, list));
 
-        if ((dk_load_relaxed(cell) & DK_CELL_FULL) &&
-            dk_cell_frame(dk_load_relaxed(cell)) == fi_of(d, pfn))
-            return cell;
+        for (uint32_t i = 0; i < d->slot_cap[list]; i++) {
+            dk_word cell = dk_load_relaxed(&cells[i]);
+
+            if ((cell & DK_CELL_FULL) && dk_cell_frame(cell) == fi_of(d, pfn))
+                return &cells[i];
+        }
     }
     fail_msg("no cache holds pfn %" PRIx64, pfn);
     return NULL;
