@@ -565,8 +565,9 @@ static void traffic_is_of_all_rounds(void **state)
         assert_true(clean(&result));
         assert_in_range(z->refill_frames, rounds * 1000, rounds * 1000 + rounds * 512);
         trips = rounds == 1 ? z->refills : trips;
-        assert_in_range(z->refills, rounds * trips - trips / 2, rounds * trips + trips / 2);
-        assert_in_range(z->refills, 1000 / 64, rounds * 1000);
+        /* A round may find the caches smaller than the first did, and then takes more trips. */
+        assert_in_range(z->refills, rounds * trips - trips / 2, rounds * 1000);
+        assert_true(trips >= 1000 / 64);
         assert_in_range(z->drain_frames, 1, rounds * (600 + 512));
         if (rounds == 1)
             assert_int_equal(z->refill_frames + 600,
