@@ -168,10 +168,11 @@ static struct dk_pcp_state load_state(const struct deckle *d, const struct dk_zo
     const struct dk_pcp_list_head *lh = dk_pcp_head(d, set, list);
     unsigned order = dk_list_order(list);
     uint32_t least = dk_a32_load_relaxed(&lh->high_base), left = budget_left(zone, set);
+    uint64_t frames = (uint64_t)d->slot_cap[list] * (1u << order);
     struct dk_pcp_state s = {0};
 
     s.high = dk_pcp_high(lh) << order;
-    s.high_max = (uint32_t)dk_min64((uint64_t)d->slot_cap[list] << order, (uint64_t)s.high + left);
+    s.high_max = (uint32_t)dk_min64(frames, (uint64_t)s.high + left);
     s.high_min = (uint32_t)dk_min64((uint64_t)(least ? least : 1) << order, s.high_max);
     s.batch = dk_a32_load_relaxed(&zone->batch);
     s.free_count = dk_a32_load_relaxed(&lh->free_count);
