@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bulk: an RPC server's array of pages. Requests use some entries; before the next one the holes are filled
- * in one call, and what came back is freed in one call.
+ * Bulk: an RPC server's array of pages. Requests use some entries; before the next one the holes
+ * are filled in one call, and what came back is freed in one call.
  */
 #include <deckle/linux.h>
 #include <inttypes.h>
@@ -9,7 +9,8 @@
 
 #define ENTRIES 259u
 
-/* Fill the holes; deckle_alloc_bulk says how many leading entries are filled, so ask until all are. */
+/* Fill the holes; deckle_alloc_bulk says how many leading entries are filled, so ask until all
+ * are. */
 static int refill(struct deckle *d, uint64_t *pages)
 {
     for (int tries = 0; tries < 16; tries++) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A kernel stub: what a kernel does at boot, with a made-up memory map. In a real kernel the metadata is
- * mapped where the kernel says, current_cpu() reads a per-CPU register, and direct_map() adds an offset.
- * No lock is taken anywhere, so interrupt handlers may call page_alloc() at any instruction.
+ * A kernel stub: what a kernel does at boot, with a made-up memory map. In a real kernel the
+ * metadata is mapped where the kernel says, current_cpu() reads a per-CPU register, and
+ * direct_map() adds an offset. No lock is taken anywhere, so interrupt handlers may call
+ * page_alloc() at any instruction.
  */
 #include <deckle.h>
 #include <inttypes.h>

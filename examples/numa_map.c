@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A NUMA map: three nodes, one of them without memory. Requests fall back to the nearest node, stay on one
- * node, or are kept to a mask; the counters say what happened.
+ * A NUMA map: three nodes, one of them without memory. Requests fall back to the nearest node, stay
+ * on one node, or are kept to a mask; the counters say what happened.
  */
 #include <deckle.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Own memory: you say which frames exist and where the metadata lives. Frames are numbers here (they could
- * be on a device); Deckle never touches them.
+ * Own memory: you say which frames exist and where the metadata lives. Frames are numbers here
+ * (they could be on a device); Deckle never touches them.
  */
 #include <deckle.h>
 #include <inttypes.h>

@@ -3,13 +3,14 @@
  * The one atomic layer: the only file of the library that knows <stdatomic.h>.
  *
  * Every shared access of the core goes through a function of this file, so that a simulated machine
- * can make each of them a scheduling point (DK_SIM_POINT) without a change to the shipped code, and so
- * that a reader finds every memory order in the name of the call. No atomic is wider than the machine
- * word: dk_word has 64 bits where pointers have, else 32, and both are lock-free (asserted below).
+ * can make each of them a scheduling point (DK_SIM_POINT) without a change to the shipped code, and
+ * so that a reader finds every memory order in the name of the call. No atomic is wider than the
+ * machine word: dk_word has 64 bits where pointers have, else 32, and both are lock-free (asserted
+ * below).
  *
  * Types: dk_aword (machine word), dk_a32, dk_a8. Orders: _relaxed, _acquire, _release, _seq. A
- * read-modify-write without suffix is seq_cst: the protocols need a store-load barrier at nearly all of
- * them and x86 gives it for nothing.
+ * read-modify-write without suffix is seq_cst: the protocols need a store-load barrier at nearly
+ * all of them and x86 gives it for nothing.
  */
 #ifndef DK_BASE_ATOMIC_H
 #define DK_BASE_ATOMIC_H
@@ -104,9 +105,9 @@ DK_DEFINE_ATOMIC_UPDATE(a8_, dk_a8, uint8_t)
 #else
 /*
  * Machines without byte updates (RISC-V before Zabha, where the compiler would call libatomic): a
- * CAS on the 32-bit word around the byte. It rewrites the neighbours with their own values, so it is
- * atomic for them too; it repeats only when one of them changed meanwhile. Byte arrays start and end
- * on 4-byte boundaries. DK_BYTES_BY_CAS forces this form where the test of it runs.
+ * CAS on the 32-bit word around the byte. It rewrites the neighbours with their own values, so it
+ * is atomic for them too; it repeats only when one of them changed meanwhile. Byte arrays start and
+ * end on 4-byte boundaries. DK_BYTES_BY_CAS forces this form where the test of it runs.
  */
 typedef _Atomic uint32_t __attribute__((may_alias)) dk_a32_around;
 
@@ -152,7 +153,8 @@ DK_DEFINE_A8_BY_CAS(add_relaxed, old + v)
 
 /*
  * A store that is no scheduling point: the last step of a restartable sequence on the simulated
- * machine, where nothing may come between the question whether the sequence still runs and the store.
+ * machine, where nothing may come between the question whether the sequence still runs and the
+ * store.
  */
 static inline void dk_store_unseen(dk_aword *p, dk_word v)
 {
@@ -172,9 +174,9 @@ static inline void dk_fence_compiler(void)
 }
 
 /*
- * Event counters of 64 bits from machine words. On 64-bit machines one relaxed add. On 32-bit machines
- * the low half carries into the high half; a reader takes high, low, high until both highs agree, so a
- * count is exact once the adders are quiet.
+ * Event counters of 64 bits from machine words. On 64-bit machines one relaxed add. On 32-bit
+ * machines the low half carries into the high half; a reader takes high, low, high until both highs
+ * agree, so a count is exact once the adders are quiet.
  */
 typedef struct {
     dk_aword lo;

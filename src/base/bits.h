@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bit arithmetic on machine words: first set bit, population count, aligned runs. Pure.
- * Compilers turn the builtins into instructions or into inline code: -ffreestanding builds for machines
+ * Bit arithmetic on machine words: first set bit, population count, aligned runs. Pure. Compilers
+ * turn the builtins into instructions or into inline code: -ffreestanding builds for machines
  * without the instruction would call libgcc, so those get the portable forms.
  */
 #ifndef DK_BASE_BITS_H
@@ -84,8 +84,8 @@ static inline dk_word dk_aligned_starts(unsigned order)
 }
 
 /*
- * Of the set bits of w keep those that start an aligned run of 2^order set bits (order < log2 of the
- * word's bits): shift-and folds the run onto its first bit, the constant keeps aligned starts.
+ * Of the set bits of w keep those that start an aligned run of 2^order set bits (order < log2 of
+ * the word's bits): shift-and folds the run onto its first bit, the constant keeps aligned starts.
  */
 static inline dk_word dk_run_starts(dk_word w, unsigned order)
 {

@@ -9,7 +9,8 @@
 #define DK_NOINLINE    __attribute__((noinline))
 #define DK_COLD        __attribute__((noinline, cold))
 #define DK_CALLER()    __builtin_return_address(0)
-/* In one arm of a branch: keeps the compiler from computing both arms and choosing (a data dependency). */
+/* In one arm of a branch: keeps the compiler from computing both arms and choosing (a data
+ * dependency). */
 #define dk_keep_branch(variable) __asm__("" : "+r"(variable))
 #define DK_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

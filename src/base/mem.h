@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The four functions that a freestanding C implementation must supply anyway (C11 4p6, GCC manual). */
+/* The four functions that a freestanding C implementation must supply anyway (C11 4p6, GCC
+ * manual). */
 #ifndef DK_BASE_MEM_H
 #define DK_BASE_MEM_H
 

@@ -2,19 +2,19 @@
 /*
  * The front of the allocator: which zone serves a request, and what happens when none does at once.
  *
- * Fast path (deckle_alloc): plain flags, one node, no run-time switch: pop a frame from this CPU's list of
- * the preferred zone and set its state byte. No watermark is looked at: what a cache holds was tested when
- * it was refilled, and caches hold nothing below the low mark.
+ * Fast path (deckle_alloc): plain flags, one node, no run-time switch: pop a frame from this CPU's
+ * list of the preferred zone and set its state byte. No watermark is looked at: what a cache holds
+ * was tested when it was refilled, and caches hold nothing below the low mark.
  *
- * First pass: the zones of the zonelist from the preferred entry on; each is tested against its low mark,
- * then the list is popped, or a batch taken from the shared level (zone.c) whose surplus goes to the list.
- * Where NOFRAGMENT applies it is dropped when the search would leave the local node or finds nothing.
- * Second pass: min instead of low, and the reserves the request may use. Third: the same after the caches
- * of all CPUs were drained. Reclaim and compaction join here.
+ * First pass: the zones of the zonelist from the preferred entry on; each is tested against its low
+ * mark, then the list is popped, or a batch taken from the shared level (zone.c) whose surplus goes
+ * to the list. Where NOFRAGMENT applies it is dropped when the search would leave the local node or
+ * finds nothing. Second pass: min instead of low, and the reserves the request may use. Third: the
+ * same after the caches of all CPUs were drained. Reclaim and compaction join here.
  *
- * Failure (contract rule 6). The reason EMPTY or FRAGMENTED is given only when two looks at everything the
- * request may use (roots of the index, cache lists, all zones) found nothing, with equal versions; else the
- * search is repeated, and after ATTEMPTS of them the answer is CONTENDED.
+ * Failure (contract rule 6). The reason EMPTY or FRAGMENTED is given only when two looks at
+ * everything the request may use (roots of the index, cache lists, all zones) found nothing, with
+ * equal versions; else the search is repeated, and after ATTEMPTS of them the answer is CONTENDED.
  */
 #include "core/alloc.h"
 
@@ -36,7 +36,8 @@ int dk_fail(struct deckle *d, int error)
     return error;
 }
 
-/* ---- the request ------------------------------------------------------------------------------ */
+/* ---- the request
+ * ------------------------------------------------------------------------------ */
 
 static bool node_exists(const struct deckle *d, uint32_t node)
 {
@@ -98,7 +99,8 @@ int dk_request_begin(struct deckle *d, const struct deckle_request *ask, const v
     return r->preferred ? DECKLE_OK : no_zone_reason(r);
 }
 
-/* ---- watermarks ------------------------------------------------------------------------------- */
+/* ---- watermarks
+ * ------------------------------------------------------------------------------- */
 
 static uint64_t mark_of(const struct dk_zone *zone, uint32_t alloc_flags)
 {
@@ -141,7 +143,8 @@ int dk_request_verdict(const struct dk_request *r, struct dk_zone *zone, uint32_
     return dk_watermark_attempt(&in);
 }
 
-/* ---- one zone --------------------------------------------------------------------------------- */
+/* ---- one zone
+ * --------------------------------------------------------------------------------- */
 
 static void count_node(struct dk_request *r, struct dk_zone *zone)
 {
@@ -200,7 +203,8 @@ static bool take_shared(struct dk_request *r, struct dk_zone *zone, uint32_t all
     return true;
 }
 
-/* ---- passes over the zonelist ------------------------------------------------------------------ */
+/* ---- passes over the zonelist
+ * ------------------------------------------------------------------ */
 
 /* What a pass that found nothing has seen. */
 struct pass {
@@ -285,7 +289,8 @@ static int64_t first_pass(struct dk_request *r)
     return run_pass(r, &p);
 }
 
-/* ---- failure ------------------------------------------------------------------------------------ */
+/* ---- failure
+ * ------------------------------------------------------------------------------------ */
 
 /* Nothing fits, in any zone the request may use, caches included? *version as in zone.h. */
 static bool nothing_anywhere(struct dk_request *r, uint32_t alloc_flags, uint64_t *version)
@@ -373,7 +378,8 @@ static int64_t slow_path(struct dk_request *r)
     return dk_fail(r->d, reason(r, &p, proven));
 }
 
-/* ---- entry points --------------------------------------------------------------------------------- */
+/* ---- entry points
+ * --------------------------------------------------------------------------------- */
 
 int64_t dk_request_alloc(struct dk_request *r)
 {
@@ -396,8 +402,8 @@ static DK_NOINLINE int64_t alloc_general(struct deckle *d, uint32_t gfp, uint32_
     return alloc_with(d, &ask, caller);
 }
 
-/* A block popped on the fast path that is not simply free and in the main section: marked, of another
- * section, or corrupt. */
+/* A block popped on the fast path that is not simply free and in the main section: marked, of
+ * another section, or corrupt. */
 static DK_NOINLINE int64_t finish_odd(struct deckle *d, uint32_t gfp, uint32_t order, uint32_t fi)
 {
     uint64_t pfn = 0;

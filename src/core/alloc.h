@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The front, for the rest of the core: one request, one free, with the caller's address for reports.
+ * The front, for the rest of the core: one request, one free, with the caller's address for
+ * reports.
  */
 #ifndef DK_CORE_ALLOC_H
 #define DK_CORE_ALLOC_H
@@ -38,7 +39,8 @@ int dk_request_begin(struct deckle *d, const struct deckle_request *ask, const v
 /* A block for it: pfn or error; failures are counted. */
 int64_t dk_request_alloc(struct dk_request *r);
 
-/* May the request take n frames more from this zone? DECKLE_OK or the verdict of policy/watermark.h. */
+/* May the request take n frames more from this zone? DECKLE_OK or the verdict of
+ * policy/watermark.h. */
 int dk_request_verdict(const struct dk_request *r, struct dk_zone *zone, uint32_t alloc_flags,
                        uint64_t more);
 
@@ -61,8 +63,8 @@ int dk_free(struct deckle *d, uint64_t pfn, unsigned order, uint32_t owner, cons
 /* A block that is nobody's (state free) back to its list or the shared level. */
 void dk_free_block(struct deckle *d, uint32_t zone, uint32_t fi, unsigned order, unsigned pcp_type);
 
-/* The allocated frames [from, to) of the block at fi become blocks of their own, as large as alignment and
- * max_piece allow, each with state, owner and reference like the block's head. */
+/* The allocated frames [from, to) of the block at fi become blocks of their own, as large as
+ * alignment and max_piece allow, each with state, owner and reference like the block's head. */
 void dk_set_pieces(struct deckle *d, uint32_t fi, uint64_t from, uint64_t to, unsigned max_piece,
                    uint8_t like);
 

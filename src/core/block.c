@@ -2,15 +2,15 @@
 /*
  * A line is DK_LINE_WORDS words; frame f is bit f mod DK_WORD_BITS of word f / DK_WORD_BITS.
  *
- * Memory order. Claiming is a CAS from the value that was scanned, so two claimers never get one bit.
- * Clearing is a seq_cst fetch-and followed by a scan with seq_cst loads: of two frees that complete a run
- * over several words at least one sees the whole run, because each clears before it loads (the
- * store-load pair on both sides). Claims and clears pair with each other: what the last owner of a frame
- * wrote to it happens before the next owner's claim.
+ * Memory order. Claiming is a CAS from the value that was scanned, so two claimers never get one
+ * bit. Clearing is a seq_cst fetch-and followed by a scan with seq_cst loads: of two frees that
+ * complete a run over several words at least one sees the whole run, because each clears before it
+ * loads (the store-load pair on both sides). Claims and clears pair with each other: what the last
+ * owner of a frame wrote to it happens before the next owner's claim.
  *
- * A run above DK_WORD_ORDER takes its words in ascending order, each from all-clear to all-set. If one is
- * lost, those taken are cleared again; while they were set, another thread may have lowered W's run, so
- * the caller is told (rolled_back) and performs a full give.
+ * A run above DK_WORD_ORDER takes its words in ascending order, each from all-clear to all-set. If
+ * one is lost, those taken are cleared again; while they were set, another thread may have lowered
+ * W's run, so the caller is told (rolled_back) and performs a full give.
  */
 #include "core/block.h"
 
@@ -122,8 +122,8 @@ static unsigned release_words(dk_aword *line, unsigned order, uint32_t fi)
     return set;
 }
 
-/* Neighbours in fis are often neighbours in the line: their bits are collected as long as the word is the
- * same. A run named twice is cleared once, so the count shows it. */
+/* Neighbours in fis are often neighbours in the line: their bits are collected as long as the word
+ * is the same. A run named twice is cleared once, so the count shows it. */
 unsigned dk_line_release(dk_aword *line, unsigned order, const uint32_t *fis, unsigned n)
 {
     unsigned set = 0;
@@ -142,8 +142,8 @@ unsigned dk_line_release(dk_aword *line, unsigned order, const uint32_t *fis, un
 }
 
 /*
- * Fold all words at once: after step k a bit says that an aligned run of 2^(k+1) starts there. The largest
- * run is found at the first step that leaves nothing.
+ * Fold all words at once: after step k a bit says that an aligned run of 2^(k+1) starts there. The
+ * largest run is found at the first step that leaves nothing.
  */
 static unsigned run_code_of(dk_word free[DK_LINE_WORDS])
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * W, the one-word summary of a pageblock: pure functions on a value. The CAS loops that apply them are
- * in zone.c; nothing here touches memory, so every transition can be tested without a thread.
+ * W, the one-word summary of a pageblock: pure functions on a value. The CAS loops that apply them
+ * are in zone.c; nothing here touches memory, so every transition can be tested without a thread.
  *
  *   bits  0-9   used frames, 0 … 512: taken, reserved by a taker, or freed but not yet added
  *   bits 10-12  migratetype (enum deckle_migratetype; Isolate is a flag, so that the type survives)
@@ -63,8 +63,8 @@ static inline dk_word dk_w_with_type(dk_word w, unsigned type)
 {
     return ((w & ~DK_W_TYPE_MASK) | (dk_word)type << DK_W_TYPE_SHIFT) + DK_W_VERSION_ONE;
 }
-/* A taker keeps n frames for itself. Needs dk_w_free(w) >= n >= 1. A run of order 9 exists only while
- * nothing is used, so this is the one lowering that needs no scan. */
+/* A taker keeps n frames for itself. Needs dk_w_free(w) >= n >= 1. A run of order 9 exists only
+ * while nothing is used, so this is the one lowering that needs no scan. */
 static inline dk_word dk_w_reserve(dk_word w, unsigned n)
 {
     return dk_w_run_code(w) ? w + n : dk_w_with_run_code(w + n, 1);
@@ -96,8 +96,9 @@ static inline dk_word dk_w_give_whole(dk_word w)
 }
 
 /*
- * The class of a block: which tree of the index shows it, DK_NONE if none does. By type and run code for
- * blocks that anybody may use, then by type and run code for owned blocks of the three cached types.
+ * The class of a block: which tree of the index shows it, DK_NONE if none does. By type and run
+ * code for blocks that anybody may use, then by type and run code for owned blocks of the three
+ * cached types.
  */
 static inline uint32_t dk_w_class(dk_word w)
 {

@@ -2,10 +2,11 @@
 /*
  * Bulk allocation and freeing of single frames (reference: 3.9).
  *
- * Frames come from the preferred node only, in strides of the cache list; when the list is empty a batch is
- * taken from the shared level straight into the array. The single-frame path serves when just one frame is
- * missing, when no zone of the preferred node is above low + the number asked for, and when the bulk path
- * got nothing. Bulk frames are ordinary single frames, each with its own state byte.
+ * Frames come from the preferred node only, in strides of the cache list; when the list is empty a
+ * batch is taken from the shared level straight into the array. The single-frame path serves when
+ * just one frame is missing, when no zone of the preferred node is above low + the number asked
+ * for, and when the bulk path got nothing. Bulk frames are ordinary single frames, each with its
+ * own state byte.
  */
 #include "core/alloc.h"
 #include "core/pcp.h"
@@ -124,7 +125,8 @@ int64_t deckle_alloc_bulk(struct deckle *d, uint32_t gfp, uint64_t *pfns, size_t
     return deckle_alloc_bulk_request(d, &ask, pfns, nr);
 }
 
-/* ---- free ------------------------------------------------------------------------------------------ */
+/* ---- free
+ * ------------------------------------------------------------------------------------------ */
 
 /* Frames of one list on their way there. */
 struct gather {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a wrong free was: looked up only after the state byte has refused it, so that the free path pays
- * for one compare. Bound: one byte read for each order.
+ * What a wrong free was: looked up only after the state byte has refused it, so that the free path
+ * pays for one compare. Bound: one byte read for each order.
  */
 #include "core/check.h"
 

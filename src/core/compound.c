@@ -2,13 +2,14 @@
 /*
  * References to blocks, and blocks divided.
  *
- * The descriptor of a block's head holds its reference count, 32 bits, in a word of its own; 0 = not
- * allocated. get and put are one CAS loop each, so that a count never leaves 1 … UINT32_MAX by accident:
- * get on 0 (the block is gone) or on UINT32_MAX, and put on 0 are refused and reported. The put that makes
- * it 0 frees the block: that transition happens once, so exactly one caller frees.
+ * The descriptor of a block's head holds its reference count, 32 bits, in a word of its own; 0 =
+ * not allocated. get and put are one CAS loop each, so that a count never leaves 1 … UINT32_MAX by
+ * accident: get on 0 (the block is gone) or on UINT32_MAX, and put on 0 are refused and reported.
+ * The put that makes it 0 frees the block: that transition happens once, so exactly one caller
+ * frees.
  *
- * A put that drops the last reference goes through the ordinary free, which finds the count at 0 and lets
- * it pass; deckle_free by order on a block with more than one reference is refused.
+ * A put that drops the last reference goes through the ordinary free, which finds the count at 0
+ * and lets it pass; deckle_free by order on a block with more than one reference is refused.
  */
 #include "core/compound.h"
 
@@ -33,7 +34,8 @@ void dk_descriptor_clear(struct deckle *d, uint32_t fi)
     dk_store_release(&d->descriptors[fi], 0);
 }
 
-/* The head that a reference by pfn means: any frame of a compound block, else only the head itself. */
+/* The head that a reference by pfn means: any frame of a compound block, else only the head
+ * itself. */
 static int referenced_head(const struct deckle *d, uint64_t pfn, uint32_t *head, enum deckle_bad *bad)
 {
     uint32_t fi, zone;
@@ -129,7 +131,8 @@ int64_t deckle_block_head(const struct deckle *d, uint64_t pfn)
 
 /* ---- division ------------------------------------------------------------------------------- */
 
-/* The new head is written after the pageblock below it has its bits: from then on it may be freed. */
+/* The new head is written after the pageblock below it has its bits: from then on it may be
+ * freed. */
 void dk_set_pieces(struct deckle *d, uint32_t fi, uint64_t from, uint64_t to, unsigned max_piece,
                    uint8_t like)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Page descriptors: one word a frame, only in pools that asked for them. Head of compound.c says what. */
+/* Page descriptors: one word a frame, only in pools that asked for them. Head of compound.c says
+ * what. */
 #ifndef DK_CORE_COMPOUND_H
 #define DK_CORE_COMPOUND_H
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Blocks of any length, and blocks at a given place. A length that is no power of two is kept as pieces:
- * the largest aligned blocks that add up to it, each with a head of its own. The pieces follow from first
- * pfn and length alone, so a free with another length meets a head that does not fit and is refused before
- * anything changed (a plain bitmap would not notice "allocate 5, free 6").
+ * Blocks of any length, and blocks at a given place. A length that is no power of two is kept as
+ * pieces: the largest aligned blocks that add up to it, each with a head of its own. The pieces
+ * follow from first pfn and length alone, so a free with another length meets a head that does not
+ * fit and is refused before anything changed (a plain bitmap would not notice "allocate 5, free
+ * 6").
  */
 #include "core/alloc.h"
 #include "core/blockinfo.h"
@@ -73,9 +74,11 @@ int deckle_free_exact(struct deckle *d, uint64_t pfn, uint64_t nr)
     return result;
 }
 
-/* ---- at a given place --------------------------------------------------------------------------- */
+/* ---- at a given place
+ * --------------------------------------------------------------------------- */
 
-/* Take the pieces of [fi, fi+nr); all or nothing. *failed: first frame of the piece that was not free. */
+/* Take the pieces of [fi, fi+nr); all or nothing. *failed: first frame of the piece that was not
+ * free. */
 static int take_pieces(struct deckle *d, struct dk_zone *zone, uint32_t fi, uint64_t nr,
                        uint64_t *failed)
 {
@@ -98,15 +101,16 @@ static int take_pieces(struct deckle *d, struct dk_zone *zone, uint32_t fi, uint
     return DECKLE_OK;
 }
 
-/* The list that the piece goes to when it is freed. Frames of a CMA block are lent to Movable requests
- * only, whoever had them first. */
+/* The list that the piece goes to when it is freed. Frames of a CMA block are lent to Movable
+ * requests only, whoever had them first. */
 static unsigned list_type(const struct deckle *d, uint32_t fi, uint32_t gfp)
 {
     unsigned block_type = dk_w_type(dk_load_relaxed(&d->words[fi / DK_BLOCK_FRAMES]));
     return block_type == DECKLE_CMA ? DECKLE_MOVABLE : dk_gfp_migratetype(gfp);
 }
 
-/* Give back the pieces of a range of which the one at `damaged` must not be given out: it stays taken. */
+/* Give back the pieces of a range of which the one at `damaged` must not be given out: it stays
+ * taken. */
 static void give_up_pieces(struct deckle *d, struct dk_zone *zone, uint32_t fi, uint64_t nr,
                            uint64_t damaged, const void *caller)
 {
@@ -173,7 +177,8 @@ int deckle_alloc_at(struct deckle *d, uint32_t gfp, uint64_t pfn, uint32_t order
     return err ? dk_fail(d, err) : DECKLE_OK;
 }
 
-/* ---- contiguous ranges ---------------------------------------------------------------------------- */
+/* ---- contiguous ranges
+ * ---------------------------------------------------------------------------- */
 
 /* First frame at or after fi that is not free at the shared level, end if none. */
 static uint64_t next_used(const struct deckle *d, uint64_t fi, uint64_t end)

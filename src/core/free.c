@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The free path. The state byte of the frame must say "head of a block of this order": one byte refuses
- * double, tail, wrong-order, reserved and foreign frees, and names the list the block goes to, so that
- * neither W nor a descriptor is read. A misaligned pfn cannot head a block. Then the byte is set to free
- * and the frame pushed; only a full list or a STOP leads to the slow path.
+ * The free path. The state byte of the frame must say "head of a block of this order": one byte
+ * refuses double, tail, wrong-order, reserved and foreign frees, and names the list the block goes
+ * to, so that neither W nor a descriptor is read. A misaligned pfn cannot head a block. Then the
+ * byte is set to free and the frame pushed; only a full list or a STOP leads to the slow path.
  *
- * Order of the two: the byte is cleared before the push, so whoever pops the frame finds it clear. On one
- * CPU program order is enough; another CPU sees the frame only through a drain, which has a full barrier
- * between (pcp_rseq.c: membarrier; pcp_cells.c: the CAS).
+ * Order of the two: the byte is cleared before the push, so whoever pops the frame finds it clear.
+ * On one CPU program order is enough; another CPU sees the frame only through a drain, which has a
+ * full barrier between (pcp_rseq.c: membarrier; pcp_cells.c: the CAS).
  */
 #include "core/alloc.h"
 #include "core/check.h"
@@ -57,8 +57,8 @@ DK_INLINE unsigned list_of(unsigned order, uint8_t s)
     return list;
 }
 
-/* The state byte of a block in the main section says that it may be freed like this: its list, and the
- * byte is free. DK_NONE: for the general way. */
+/* The state byte of a block in the main section says that it may be freed like this: its list, and
+ * the byte is free. DK_NONE: for the general way. */
 DK_INLINE unsigned begin(struct deckle *d, uint64_t pfn, uint32_t order, uint32_t *fi)
 {
     uint64_t rel = pfn - d->main_pfn;

@@ -2,24 +2,25 @@
 /*
  * Whole pageblocks, and groups of 2^j pageblocks for the orders above.
  *
- * A pageblock is taken as a whole by one CAS of W from "nothing used" to "WHOLE, all used"; its bits stay
- * clear. That state proves that no operation is in flight in the block (zone.c), so nobody else touches
- * the bits until WHOLE is dropped. Giving back is the reverse, with a new version.
+ * A pageblock is taken as a whole by one CAS of W from "nothing used" to "WHOLE, all used"; its
+ * bits stay clear. That state proves that no operation is in flight in the block (zone.c), so
+ * nobody else touches the bits until WHOLE is dropped. Giving back is the reverse, with a new
+ * version.
  *
- * A group is taken block by block in ascending order; if one is lost, those taken are given back. Of two
- * takers that overlap, one gets all of the smaller group or both lose to a third that got a block, so
- * somebody always succeeds. While a taker is half-way, its blocks are frames of an unfinished operation in
- * the sense of contract rule 6.
+ * A group is taken block by block in ascending order; if one is lost, those taken are given back.
+ * Of two takers that overlap, one gets all of the smaller group or both lose to a third that got a
+ * block, so somebody always succeeds. While a taker is half-way, its blocks are frames of an
+ * unfinished operation in the sense of contract rule 6.
  *
- * The index shows a group (a tree per order) when all its blocks are free whole and of a cached type; the
- * types need not be equal, for a whole block may change its type when it is taken.
+ * The index shows a group (a tree per order) when all its blocks are free whole and of a cached
+ * type; the types need not be equal, for a whole block may change its type when it is taken.
  */
 #include "core/zone_internal.h"
 
 #define GROUP_TRIES 64u
 
-/* May a whole block change its type when it is taken? Only among the types that have lists. Asked of the W
- * that is replaced: the caller's look at the type may be older than a change of it. */
+/* May a whole block change its type when it is taken? Only among the types that have lists. Asked
+ * of the W that is replaced: the caller's look at the type may be older than a change of it. */
 static bool may_become(dk_word w, uint32_t type)
 {
     return type == DK_NONE || dk_w_type(w) == type ||

@@ -1,36 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The index: hierarchical bitmaps with DK_FANOUT children a word, O(log blocks) to set, clear and find.
+ * The index: hierarchical bitmaps with DK_FANOUT children a word, O(log blocks) to set, clear and
+ * find.
  *
- * What a bit means. Leaf bit i of the tree of class c: block i may be of class c (its W decides). A bit
- * above: the word below may show something. Bits may be set for nothing (a hint that costs time), but
- * once the operation that changed W is finished, the bit of the block's class is set in the leaf and in
- * every word above it. A group tree is the same with "all blocks of the group are free whole and of a
- * cached type" in the place of the class.
+ * What a bit means. Leaf bit i of the tree of class c: block i may be of class c (its W decides). A
+ * bit above: the word below may show something. Bits may be set for nothing (a hint that costs
+ * time), but once the operation that changed W is finished, the bit of the block's class is set in
+ * the leaf and in every word above it. A group tree is the same with "all blocks of the group are
+ * free whole and of a cached type" in the place of the class.
  *
- * Setting (child changed to non-empty before, by a seq_cst operation). At every level, from the leaf to the
- * root: read the word; if the bit is set and CLEARING is not, go up; else CAS {bit set, CLEARING off,
- * version + 1}. The walk goes on to the root even if the bit was set already: whoever set it may be
- * stopped half-way.
+ * Setting (child changed to non-empty before, by a seq_cst operation). At every level, from the
+ * leaf to the root: read the word; if the bit is set and CLEARING is not, go up; else CAS {bit set,
+ * CLEARING off, version + 1}. The walk goes on to the root even if the bit was set already: whoever
+ * set it may be stopped half-way.
  *
- * Clearing. CAS the word to {CLEARING, version + 1}; then read the child; only if it is empty CAS exactly
- * that word to {bit off, CLEARING off}. If the word is empty now, go on one level up.
+ * Clearing. CAS the word to {CLEARING, version + 1}; then read the child; only if it is empty CAS
+ * exactly that word to {bit off, CLEARING off}. If the word is empty now, go on one level up.
  *
- * Why a set is never lost. The setter changes the child, then loads the word; the clearer marks the word,
- * then loads the child; all four are seq_cst, so either the clearer sees the child and gives up, or the
- * setter sees the mark (or a later word) and its CAS changes the word, so that the clearer's last CAS
- * fails. A mark that stays behind (clearer stopped, child found non-empty) costs the next setter one CAS.
- * The version makes two marks differ: without it a clearer that slept through "set, cleared by another,
- * marked by a third" would hit the third one's mark and hide what was set in between.
+ * Why a set is never lost. The setter changes the child, then loads the word; the clearer marks the
+ * word, then loads the child; all four are seq_cst, so either the clearer sees the child and gives
+ * up, or the setter sees the mark (or a later word) and its CAS changes the word, so that the
+ * clearer's last CAS fails. A mark that stays behind (clearer stopped, child found non-empty) costs
+ * the next setter one CAS. The version makes two marks differ: without it a clearer that slept
+ * through "set, cleared by another, marked by a third" would hit the third one's mark and hide what
+ * was set in between.
  *
- * Rule 6. The version of a word advances whenever one of its bits goes from clear to set. All words that
- * bound a search read empty, twice, with the same versions: nothing was shown at any instant between.
+ * Rule 6. The version of a word advances whenever one of its bits goes from clear to set. All words
+ * that bound a search read empty, twice, with the same versions: nothing was shown at any instant
+ * between.
  *
- * Polarity. Trees that must show a fresh, untouched span (class 0: Movable, order 9, and the groups) keep
- * their child bits inverted, so that zeroed memory means "everything is there".
+ * Polarity. Trees that must show a fresh, untouched span (class 0: Movable, order 9, and the
+ * groups) keep their child bits inverted, so that zeroed memory means "everything is there".
  *
- * Layout of a span's words: all roots side by side (one look at a failure reads a few lines), then per
- * tree the lower levels, leaves first.
+ * Layout of a span's words: all roots side by side (one look at a failure reads a few lines), then
+ * per tree the lower levels, leaves first.
  */
 #include "core/index.h"
 
@@ -157,7 +160,8 @@ static void set_item(const struct tree *t, uint32_t item)
     }
 }
 
-/* Clear the bit of child `item` of level l if the child is empty; true if the word is empty after. */
+/* Clear the bit of child `item` of level l if the child is empty; true if the word is empty
+ * after. */
 static bool clear_at(const struct deckle *d, const struct dk_span *span, const struct tree *t,
                      uint32_t l, uint32_t item)
 {
@@ -249,8 +253,8 @@ void dk_index_repair(struct deckle *d, const struct dk_span *span, uint32_t tree
 }
 
 /*
- * Walk up from the leaf of `start` until a word shows something at or after the position, then down to
- * the first item. `p` is a child number of level l and never moves back, so the walk ends.
+ * Walk up from the leaf of `start` until a word shows something at or after the position, then down
+ * to the first item. `p` is a child number of level l and never moves back, so the walk ends.
  */
 uint32_t dk_index_find(struct deckle *d, const struct dk_span *span, uint32_t tree, uint32_t start,
                        uint32_t limit)
@@ -305,8 +309,8 @@ static dk_word within_word(uint32_t w, uint32_t from, uint32_t to)
 }
 
 /*
- * From the root down along both ends of the range: at each level the children that lie inside it entirely
- * must be clear; the one or two that an end cuts are looked into.
+ * From the root down along both ends of the range: at each level the children that lie inside it
+ * entirely must be clear; the one or two that an end cuts are looked into.
  */
 bool dk_index_empty(const struct deckle *d, const struct dk_span *span, uint32_t tree, uint32_t lo,
                     uint32_t hi, uint64_t *version)

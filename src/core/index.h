@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The index of a span: which pageblocks can serve. One tree for each class of block (dk_w_class), and one
- * for each order above a pageblock whose bits stand for aligned groups of free pageblocks. Protocol,
- * proof and bounds: index.c.
+ * The index of a span: which pageblocks can serve. One tree for each class of block (dk_w_class),
+ * and one for each order above a pageblock whose bits stand for aligned groups of free pageblocks.
+ * Protocol, proof and bounds: index.c.
  */
 #ifndef DK_CORE_INDEX_H
 #define DK_CORE_INDEX_H
@@ -10,8 +10,9 @@
 #include "core/blockinfo.h"
 #include "core/layout.h"
 
-/* An index word: children in the low half, then CLEARING, then a version. The trees that show fresh
- * blocks (class 0 and the groups) store their child bits inverted, so that zero means "all there". */
+/* An index word: children in the low half, then CLEARING, then a version. The trees that show
+ * fresh blocks (class 0 and the groups) store their child bits inverted, so that zero means "all
+ * there". */
 #define DK_IX_CHILDREN  (((dk_word)1 << DK_FANOUT) - 1)
 #define DK_IX_CLEARING  ((dk_word)1 << DK_FANOUT)
 #define DK_IX_VERSION   ((dk_word)1 << (DK_FANOUT + 1))
@@ -26,17 +27,18 @@ void dk_index_init_span(struct deckle *d, struct dk_span *span);
 /* Children of tree t (blocks, or groups) in this span. */
 uint32_t dk_index_items(const struct dk_span *span, uint32_t tree);
 
-/* After the W of `block` went from `from` to `to`: show it where it belongs now, then hide it where it
- * was. Any of the two may be of class DK_NONE. Also keeps the group trees. */
+/* After the W of `block` went from `from` to `to`: show it where it belongs now, then hide it where
+ * it was. Any of the two may be of class DK_NONE. Also keeps the group trees. */
 void dk_index_move(struct deckle *d, const struct dk_span *span, uint32_t block, dk_word from,
                    dk_word to);
 
-/* A give that left the class as it was: whoever made the block be of it may be stopped before he showed
- * it, so the giver sees to it that his frames can be found. */
+/* A give that left the class as it was: whoever made the block be of it may be stopped before he
+ * showed it, so the giver sees to it that his frames can be found. */
 void dk_index_show(struct deckle *d, const struct dk_span *span, uint32_t block, dk_word w);
 
-/* A block below `limit` (block numbers, span-relative items), at or after `start`, that the tree shows;
- * DK_NONE if none. Helps to clear what it finds empty on the way. The item is a hint: W decides. */
+/* A block below `limit` (block numbers, span-relative items), at or after `start`, that the tree
+ * shows; DK_NONE if none. Helps to clear what it finds empty on the way. The item is a hint: W
+ * decides. */
 uint32_t dk_index_find(struct deckle *d, const struct dk_span *span, uint32_t tree, uint32_t start,
                        uint32_t limit);
 
@@ -51,7 +53,8 @@ static inline bool dk_index_root_shows(const struct deckle *d, const struct dk_s
     return ((tree == 0 || tree >= DK_GROUP_BASE ? ~w : w) & DK_IX_CHILDREN) != 0;
 }
 
-/* Is nothing shown of the items lo … hi-1? *version += the versions of the words that bound the answer. */
+/* Is nothing shown of the items lo … hi-1? *version += the versions of the words that bound the
+ * answer. */
 bool dk_index_empty(const struct deckle *d, const struct dk_span *span, uint32_t tree, uint32_t lo,
                     uint32_t hi, uint64_t *version);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls that look after a pool rather than allocate: caches, types of pageblocks, small questions. */
+/* Calls that look after a pool rather than allocate: caches, types of pageblocks, small
+ * questions. */
 #include "core/blockinfo.h"
 #include "core/pcp.h"
 #include "core/zone.h"
@@ -57,8 +58,9 @@ int deckle_pageblock_type(const struct deckle *d, uint64_t pfn)
 }
 
 /*
- * Isolation closes the caches of the zone, so that frees of the block do not end in one, and drains them.
- * Which blocks are isolated is written in the blocks; the zone counts how many keep its caches closed.
+ * Isolation closes the caches of the zone, so that frees of the block do not end in one, and drains
+ * them. Which blocks are isolated is written in the blocks; the zone counts how many keep its
+ * caches closed.
  */
 int deckle_set_pageblock_type(struct deckle *d, uint64_t pfn, enum deckle_migratetype type)
 {
@@ -82,7 +84,8 @@ int deckle_set_pageblock_type(struct deckle *d, uint64_t pfn, enum deckle_migrat
     return DECKLE_OK;
 }
 
-/* ---- small questions -------------------------------------------------------------------------- */
+/* ---- small questions
+ * -------------------------------------------------------------------------- */
 
 uint32_t deckle_page_shift(const struct deckle *d)
 {

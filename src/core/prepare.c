@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Order of work, from the reference (3.10). Free: checks of state, owner and references; state to free
- * (strict mode: by CAS, so of two simultaneous frees one is refused); owner and descriptor cleared; poison
- * or zero; hooks. Alloc: the state byte first, for a block whose state is not free is somebody else's and
- * must not be touched; hooks (a sanitizer lets us in), verify poison, zero, owner, reference.
+ * Order of work, from the reference (3.10). Free: checks of state, owner and references; state to
+ * free (strict mode: by CAS, so of two simultaneous frees one is refused); owner and descriptor
+ * cleared; poison or zero; hooks. Alloc: the state byte first, for a block whose state is not free
+ * is somebody else's and must not be touched; hooks (a sanitizer lets us in), verify poison, zero,
+ * owner, reference.
  *
- * What a free frame holds is written in its own state byte (POISONED, ZEROED), not concluded from the
- * switches: so poison is verified only where it was filled in, and frames known to be zero are not cleared
- * again. A frame of an allocated block carries no mark. While marks may exist (DK_SLOW_DEBUG stays set
- * once a switch was on) all requests come through here.
+ * What a free frame holds is written in its own state byte (POISONED, ZEROED), not concluded from
+ * the switches: so poison is verified only where it was filled in, and frames known to be zero are
+ * not cleared again. A frame of an allocated block carries no mark. While marks may exist
+ * (DK_SLOW_DEBUG stays set once a switch was on) all requests come through here.
  */
 #include "core/prepare.h"
 

@@ -26,17 +26,20 @@
  *  A full free count (used == 0) proves that nothing is reserved or half-cleared, so taking the block as a
  *  whole is one CAS from that state (group.c). A run of order 9 is said exactly when used == 0.
  *
- * After every CAS that changed the class of W, whoever made it shows the block in its new tree and hides it
- * in the old one (index.c). A give that did not change it looks whether the block is shown: who changed it
- * may be stopped before he showed it, and must not withhold other people's frames. A take makes two CASes; it shows the result of the last one only: until then
- * the block is part of the unfinished take.
+ * After every CAS that changed the class of W, whoever made it shows the block in its new tree and
+ * hides it in the old one (index.c). A give that did not change it looks whether the block is
+ * shown: who changed it may be stopped before he showed it, and must not withhold other people's
+ * frames. A take makes two CASes; it shows the result of the last one only: until then the block is
+ * part of the unfinished take.
  *
- * Choice. Fullest first, which is measured by the largest run: among the blocks that have a run of the
- * order, those with the smallest run. A CPU takes a block to itself (OWNED), works in it until it has no
- * fitting run, and finds other CPUs' blocks only when nothing else serves: so two CPUs do not write one
- * line. Then CMA, then other migratetypes: claim, steal (policy/fallback.h), HighAtomic last.
+ * Choice. Fullest first, which is measured by the largest run: among the blocks that have a run of
+ * the order, those with the smallest run. A CPU takes a block to itself (OWNED), works in it until
+ * it has no fitting run, and finds other CPUs' blocks only when nothing else serves: so two CPUs do
+ * not write one line. Then CMA, then other migratetypes: claim, steal (policy/fallback.h),
+ * HighAtomic last.
  *
- * Failure. EMPTY is said only after all trees that could serve read empty twice with equal versions.
+ * Failure. EMPTY is said only after all trees that could serve read empty twice with equal
+ * versions.
  */
 #include "core/zone_internal.h"
 
@@ -144,9 +147,9 @@ static void recheck_after_lowering(struct dk_call *c, const struct dk_span *span
     }
 }
 
-/* The end of an operation that changed W from `from` to `to` and may have used up the largest run: lower
- * the run, then show the block where it belongs. A caller without a frame of the block may find it free
- * again; a scan does not see the run of order 9, so that is left alone. */
+/* The end of an operation that changed W from `from` to `to` and may have used up the largest run:
+ * lower the run, then show the block where it belongs. A caller without a frame of the block may
+ * find it free again; a scan does not see the run of order 9, so that is left alone. */
 static void settle(struct dk_call *c, const struct dk_span *span, uint32_t block, dk_word from,
                    dk_word to)
 {
@@ -228,8 +231,8 @@ static dk_word reserved(dk_word w, unsigned n, const struct use *use)
     return use->own ? w | DK_W_OWNED : w;
 }
 
-/* Does a block that the address limit cuts have a run below it? Asked before anything is reserved: a
- * reservation that is undone advances the version, and may have changed the type, for nothing. */
+/* Does a block that the address limit cuts have a run below it? Asked before anything is reserved:
+ * a reservation that is undone advances the version, and may have changed the type, for nothing. */
 static bool runs_below(const struct dk_call *c, uint32_t block, unsigned limit)
 {
     return dk_line_run_code_below(dk_line(c->d, block), limit) + c->take->order <= DK_BLOCK_ORDER;
@@ -271,7 +274,8 @@ static unsigned take_from_block(struct dk_call *c, const struct dk_span *span, u
     return got;
 }
 
-/* ---- the CPU's own blocks --------------------------------------------------------------------- */
+/* ---- the CPU's own blocks
+ * --------------------------------------------------------------------- */
 
 static dk_a32 *current_block(struct dk_call *c)
 {
@@ -318,7 +322,8 @@ static void make_current(struct dk_call *c, uint32_t block)
         disown(c, old - 1);
 }
 
-/* ---- search ----------------------------------------------------------------------------------- */
+/* ---- search
+ * ----------------------------------------------------------------------------------- */
 
 static bool next_section_window(const struct dk_call *c, struct dk_window *w)
 {
@@ -426,7 +431,8 @@ static void boost(const struct deckle *d, struct dk_zone *zone)
         dk_store_relaxed(&zone->boost, (dk_word)next);
 }
 
-/* For the policy of fallbacks: bit o of orders[t] = some block of type t has its largest run there. */
+/* For the policy of fallbacks: bit o of orders[t] = some block of type t has its largest run
+ * there. */
 static void runs_by_type(struct dk_call *c, uint32_t orders[DK_PCP_TYPES])
 {
     for (unsigned type = 0; type < DK_PCP_TYPES; type++) {
@@ -523,7 +529,8 @@ static unsigned take_theirs(struct dk_call *c, uint32_t *fis, unsigned want)
     return take_from_type(c, use, true, fis, want);
 }
 
-/* A CPU that can have a whole block of another type for its own does not write into another CPU's. */
+/* A CPU that can have a whole block of another type for its own does not write into another
+ * CPU's. */
 static unsigned take_by_fallback(struct dk_call *c, uint32_t *fis, unsigned want)
 {
     unsigned lowest = dk_claim_min_order(c->take->order, c->take->flags, DK_BLOCK_ORDER), n = 0;
@@ -556,7 +563,8 @@ static unsigned search(struct dk_call *c, uint32_t *fis, unsigned want)
     return n;
 }
 
-/* ---- failure ---------------------------------------------------------------------------------- */
+/* ---- failure
+ * ---------------------------------------------------------------------------------- */
 
 static bool tree_empty(struct dk_call *c, uint32_t tree, uint64_t *version)
 {
@@ -573,7 +581,8 @@ static bool tree_empty(struct dk_call *c, uint32_t tree, uint64_t *version)
     return true;
 }
 
-/* The block that the address limit cuts: no run below the limit, and W unchanged, is as good as empty. */
+/* The block that the address limit cuts: no run below the limit, and W unchanged, is as good as
+ * empty. */
 static bool cut_blocks_empty(struct dk_call *c, uint64_t *version)
 {
     DK_FOR_EACH_WINDOW(c, w) {
@@ -620,7 +629,8 @@ static bool was_empty(struct dk_call *c)
     return nothing_shown(c, &first) && nothing_shown(c, &second) && first == second;
 }
 
-/* ---- entry points ------------------------------------------------------------------------------ */
+/* ---- entry points
+ * ------------------------------------------------------------------------------ */
 
 unsigned dk_zone_take(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set,
                       const struct dk_take *take, uint32_t *fis, unsigned want, enum dk_short *why)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the files of the shared level share: zone.c (orders inside a pageblock), group.c (whole
- * pageblocks and groups), zone_set.c (types, isolation, given frames); set-up (online.c, offline.c) uses
- * it for blocks that come and go. Nobody else includes it.
+ * pageblocks and groups), zone_set.c (types, isolation, given frames); set-up (online.c, offline.c)
+ * uses it for blocks that come and go. Nobody else includes it.
  */
 #ifndef DK_CORE_ZONE_INTERNAL_H
 #define DK_CORE_ZONE_INTERNAL_H
@@ -34,13 +34,12 @@ struct dk_span *dk_span_of_block(const struct deckle *d, const struct dk_zone *z
 /* Count what a change of W did to the zone. */
 void dk_zone_account(struct dk_zone *zone, struct dk_pcp_set *set, dk_word from, dk_word to);
 
-/* n frames of the block came back and their bits are clear: add them, raise the run, show the block.
- * n may be 0: what a rolled-back claim owes. */
+/* n frames of the block came back and their bits are clear: add them, raise the run, show the
+ * block. n may be 0: what a rolled-back claim owes. */
 void dk_block_give(struct dk_call *c, const struct dk_span *span, uint32_t block, unsigned n);
 
-/* The block as a whole: from free to allocated with this type (DK_NONE = its own; false if it may not have
- * it), and back. isolated:
- * take it although it is isolated. */
+/* The block as a whole: from free to allocated with this type (DK_NONE = its own; false if it may
+ * not have it), and back. isolated: take it although it is isolated. */
 bool dk_block_take_whole(struct dk_call *c, const struct dk_span *span, uint32_t block,
                          uint32_t type, bool isolated);
 void dk_block_give_whole(struct dk_call *c, const struct dk_span *span, uint32_t block);
@@ -49,9 +48,9 @@ void dk_block_give_whole(struct dk_call *c, const struct dk_span *span, uint32_t
 unsigned dk_group_take(struct dk_call *c, uint32_t *fis, unsigned want);
 
 /*
- * The stretches of a zone that a request may use, one after the other: whole spans, or with an address
- * limit the sections below it. Items first … whole-1 may be used entirely; of item `whole` the frames below
- * `partial` (0 = none of it).
+ * The stretches of a zone that a request may use, one after the other: whole spans, or with an
+ * address limit the sections below it. Items first … whole-1 may be used entirely; of item `whole`
+ * the frames below `partial` (0 = none of it).
  */
 struct dk_window {
     const struct dk_span *span;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The shared level for those who name the frames: a block at a given place, a whole block that will be
- * freed in pieces, types of pageblocks, isolation, first publication. Protocols as in zone.c.
+ * The shared level for those who name the frames: a block at a given place, a whole block that will
+ * be freed in pieces, types of pageblocks, isolation, first publication. Protocols as in zone.c.
  */
 #include "core/zone_internal.h"
 
@@ -47,8 +47,8 @@ int dk_zone_take_at(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *s
     return DECKLE_OK;
 }
 
-/* All bits first, then WHOLE off: only after that may pieces be freed, and the frees are made by the owner
- * or by those it tells, so they come after. */
+/* All bits first, then WHOLE off: only after that may pieces be freed, and the frees are made by
+ * the owner or by those it tells, so they come after. */
 void dk_zone_split_whole(struct deckle *d, uint32_t fi)
 {
     uint32_t block = fi / DK_BLOCK_FRAMES;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Included in front of every source of the core that is linked into tests/interleave: each access to
- * shared memory tells the test first, and restartable sequences are those of the simulated machine.
+ * Included in front of every source of the core that is linked into tests/interleave: each access
+ * to shared memory tells the test first, and restartable sequences are those of the simulated
+ * machine.
  */
 #ifndef DECKLE_TESTS_INTERLEAVE_POINT_H
 #define DECKLE_TESTS_INTERLEAVE_POINT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Work counted in accesses to shared memory, not in time: a free, a take and a failure cost the same
- * number in a small pool and in a large one, up to the levels of the index (hazard 131).
+ * Work counted in accesses to shared memory, not in time: a free, a take and a failure cost the
+ * same number in a small pool and in a large one, up to the levels of the index (hazard 131).
  */
 #include "hazard.h"
 

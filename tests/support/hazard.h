@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of hazards need of a pool: any features, frames that may be mapped, a bad hook that keeps
- * the last report, and short forms of what every test does at its end.
+ * What the tests of hazards need of a pool: any features, frames that may be mapped, a bad hook
+ * that keeps the last report, and short forms of what every test does at its end.
  */
 #ifndef DECKLE_TESTS_SUPPORT_HAZARD_H
 #define DECKLE_TESTS_SUPPORT_HAZARD_H

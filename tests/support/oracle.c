@@ -16,7 +16,8 @@ static const char *wrong(const char *what, uint64_t pfn, int64_t got)
     return complaint;
 }
 
-/* ---- maps -------------------------------------------------------------------------------------- */
+/* ---- maps
+ * -------------------------------------------------------------------------------------- */
 
 void oracle_map_random(struct oracle_map *map, uint64_t *random, unsigned page_shift)
 {
@@ -135,7 +136,8 @@ struct deckle *pool_new(const struct oracle_map *map, const struct deckle_host *
     return d;
 }
 
-/* ---- the oracle's own view ------------------------------------------------------------------------ */
+/* ---- the oracle's own view
+ * ------------------------------------------------------------------------ */
 
 static bool run_is(const struct oracle *o, uint64_t pfn, uint64_t nr, enum oracle_frame state)
 {
@@ -213,7 +215,8 @@ static const char *give_out_pieces(struct oracle *o, uint64_t pfn, uint64_t nr)
     return NULL;
 }
 
-/* ---- operations ------------------------------------------------------------------------------------ */
+/* ---- operations
+ * ------------------------------------------------------------------------------------ */
 
 static const uint32_t gfps[] = {
     DECKLE_GFP_KERNEL, DECKLE_GFP_HIGHUSER_MOVABLE, DECKLE_GFP_KERNEL | DECKLE_GFP_RECLAIMABLE,

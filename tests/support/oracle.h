@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An oracle for the allocator: one entry a frame, obvious and slow. It is told what the pool was asked and
- * what the pool answered, and says whether that was right.
+ * An oracle for the allocator: one entry a frame, obvious and slow. It is told what the pool was
+ * asked and what the pool answered, and says whether that was right.
  *
- * An operation is a struct of numbers that do not depend on earlier answers, so a sequence replays, and it
- * prints itself as C: a failure pastes into test_oracle.c's table of regressions.
+ * An operation is a struct of numbers that do not depend on earlier answers, so a sequence replays,
+ * and it prints itself as C: a failure pastes into test_oracle.c's table of regressions.
  */
 #ifndef DECKLE_TESTS_SUPPORT_ORACLE_H
 #define DECKLE_TESTS_SUPPORT_ORACLE_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* ctest: timeout=120 */
 /*
- * Random operations on random maps against the oracle, with deckle_validate() after each step. A failure
- * prints the map's seed and its operations as C.
+ * Random operations on random maps against the oracle, with deckle_validate() after each step. A
+ * failure prints the map's seed and its operations as C.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* ctest: timeout=120 */
 /*
- * Eight threads on few CPUs allocate and free everything the interface offers. Each frame has a stamp that
- * says who owns it: a frame with two owners is seen at once. Blocks change hands through a table, so frames
- * are freed on other CPUs than they came from; threads change CPUs at random; caches are drained from
- * outside. At the end everything is freed, the pool must validate and be as full as it was.
+ * Eight threads on few CPUs allocate and free everything the interface offers. Each frame has a
+ * stamp that says who owns it: a frame with two owners is seen at once. Blocks change hands through
+ * a table, so frames are freed on other CPUs than they came from; threads change CPUs at random;
+ * caches are drained from outside. At the end everything is freed, the pool must validate and be as
+ * full as it was.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
