@@ -24,8 +24,8 @@
 #define DK_W_TYPE_MASK   ((dk_word)7 << DK_W_TYPE_SHIFT)
 #define DK_W_RUN_SHIFT   13u
 #define DK_W_RUN_MASK    ((dk_word)15 << DK_W_RUN_SHIFT)
-#define DK_W_OWNED       ((dk_word)1 << 17) /* a CPU has taken the block to itself: others come last */
-#define DK_W_WHOLE       ((dk_word)1 << 18) /* allocated as one block (or more): bits are all clear */
+#define DK_W_OWNED       ((dk_word)1 << 17) /* a CPU has taken the block: others come last */
+#define DK_W_WHOLE       ((dk_word)1 << 18) /* allocated as one block or more: bits are clear */
 #define DK_W_ISOLATED    ((dk_word)1 << 19)
 #define DK_W_OFFLINE     ((dk_word)1 << 20) /* no frame of it exists or may be given out */
 #define DK_W_ZEROED      ((dk_word)1 << 21) /* its free frames are known to be zero */

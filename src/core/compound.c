@@ -36,7 +36,8 @@ void dk_descriptor_clear(struct deckle *d, uint32_t fi)
 
 /* The head that a reference by pfn means: any frame of a compound block, else only the head
  * itself. */
-static int referenced_head(const struct deckle *d, uint64_t pfn, uint32_t *head, enum deckle_bad *bad)
+static int referenced_head(const struct deckle *d, uint64_t pfn, uint32_t *head,
+                           enum deckle_bad *bad)
 {
     uint32_t fi, zone;
     if (!d->descriptors)

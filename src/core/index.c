@@ -138,7 +138,8 @@ static bool group_is_free(const struct deckle *d, const struct dk_span *span, ui
 }
 
 /* Is the item what the tree says? The child of a leaf bit. */
-static bool item_is(const struct deckle *d, const struct dk_span *span, uint32_t tree, uint32_t item)
+static bool item_is(const struct deckle *d, const struct dk_span *span, uint32_t tree,
+                    uint32_t item)
 {
     if (is_group(tree))
         return group_is_free(d, span, tree, item);

@@ -179,7 +179,7 @@ struct dk_shape {
     uint32_t items;
     uint32_t levels;                /* 1 … DK_MAX_LEVELS, the last is the root */
     uint32_t count[DK_MAX_LEVELS];  /* children at each level, 0 = leaves */
-    uint32_t offset[DK_MAX_LEVELS]; /* first word of each level but the root, from the tree's first */
+    uint32_t offset[DK_MAX_LEVELS]; /* first word of each level but the root, in the tree */
 };
 
 struct dk_span {

@@ -58,7 +58,8 @@ static void unmap(struct deckle *d, uint64_t pfn, void *page)
 }
 
 /* Fill a block that is nobody's and mark its frames. Frames that cannot be mapped get no mark. */
-static void fill(struct deckle *d, uint32_t fi, uint64_t pfn, unsigned order, int byte, uint8_t mark)
+static void fill(struct deckle *d, uint32_t fi, uint64_t pfn, unsigned order, int byte,
+                 uint8_t mark)
 {
     for (uint32_t i = 0; i < 1u << order; i++) {
         unsigned char *page = map(d, pfn + i);
@@ -125,8 +126,8 @@ static bool ready(struct deckle *d, uint32_t fi, uint64_t pfn, unsigned order, u
     return intact;
 }
 
-bool dk_prepare_alloc(struct deckle *d, uint32_t fi, unsigned order, uint32_t gfp, unsigned pcp_type,
-                      uint32_t owner, const void *caller)
+bool dk_prepare_alloc(struct deckle *d, uint32_t fi, unsigned order, uint32_t gfp,
+                      unsigned pcp_type, uint32_t owner, const void *caller)
 {
     uint64_t pfn = 0;
     uint8_t mark;

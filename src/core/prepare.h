@@ -13,8 +13,8 @@
  * The block at fi, which nobody else knows, becomes allocated. False: it must not be given out (its
  * state byte was not 0, or its poison was damaged); it has been reported and stays out of use.
  */
-bool dk_prepare_alloc(struct deckle *d, uint32_t fi, unsigned order, uint32_t gfp, unsigned pcp_type,
-                      uint32_t owner, const void *caller);
+bool dk_prepare_alloc(struct deckle *d, uint32_t fi, unsigned order, uint32_t gfp,
+                      unsigned pcp_type, uint32_t owner, const void *caller);
 
 /* Why a request cannot be prepared in this pool (ZERO without map hook): DECKLE_OK or ENOTSUP. */
 int dk_prepare_check(const struct deckle *d, uint32_t gfp);

@@ -7,24 +7,27 @@
  *     clear bits = free count of W + reserved but not yet claimed + cleared but not yet added
  *
  *  Take   1. reserve: CAS W used += n           (partner: every other CAS on W)
- *         2. claim n frames in the bits         (dk_line_claim; they exist by the invariant, though maybe
- *                                                not as runs of the order: then the rest is undone)
+ *         2. claim n frames in the bits         (dk_line_claim; they exist by the invariant, though
+ *                                                maybe not as runs of the order: then the rest is
+ *                                                undone)
  *         3. settle: read W, scan the line, CAS exactly that W to the lower run
  *  Give   1. clear the bits                     2. scan the line
  *         3. CAS W used -= n, run = max(run, scanned), version + 1
  *  Undo   is a give of frames that were never claimed.
  *
- *  The run is never too small but for unfinished operations. It is lowered only in "settle", against the
- *  W that was read before the scan: every give that had finished before that read had its bits scanned;
- *  one that finishes after it advances the version and the CAS fails; one that is not finished will raise
- *  the run by its own scan, made after its bits were cleared. Two gives that complete one run both scan
- *  after they cleared, with seq_cst operations, so the later one sees the whole run. Without the version,
- *  "take, give, take, give" between read and CAS restores W and hides a pair for ever.
- *  With 32-bit words the version has 10 bits; a lowering that slept through a multiple of 1024 gives is
- *  undone by the scan after it ("recheck").
+ *  The run is never too small but for unfinished operations. It is lowered only in "settle",
+ *  against the W that was read before the scan: every give that had finished before that read had
+ *  its bits scanned; one that finishes after it advances the version and the CAS fails; one that is
+ *  not finished will raise the run by its own scan, made after its bits were cleared. Two gives
+ *  that complete one run both scan after they cleared, with seq_cst operations, so the later one
+ *  sees the whole run. Without the version, "take, give, take, give" between read and CAS restores
+ *  W and hides a pair for ever.
+ *  With 32-bit words the version has 10 bits; a lowering that slept through a multiple of 1024
+ *  gives is undone by the scan after it ("recheck").
  *
- *  A full free count (used == 0) proves that nothing is reserved or half-cleared, so taking the block as a
- *  whole is one CAS from that state (group.c). A run of order 9 is said exactly when used == 0.
+ *  A full free count (used == 0) proves that nothing is reserved or half-cleared, so taking the
+ *  block as a whole is one CAS from that state (group.c). A run of order 9 is said exactly when
+ *  used == 0.
  *
  * After every CAS that changed the class of W, whoever made it shows the block in its new tree and
  * hides it in the old one (index.c). A give that did not change it looks whether the block is
@@ -195,7 +198,7 @@ struct use {
     bool own;         /* the CPU takes it to itself */
     bool claim;       /* it is another type's block in use: the claim rule decides */
     unsigned limit;   /* frames of it that may be used */
-    bool unowned;     /* found as nobody's own: so it must be still, or two CPUs start in one block */
+    bool unowned;     /* found as nobody's own: it must still be, or two CPUs start in one block */
 };
 
 /* Frames of a block that were given out as Movable. */

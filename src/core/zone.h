@@ -17,7 +17,7 @@
 struct dk_take {
     uint32_t order;
     uint32_t type;      /* enum deckle_migratetype, one of the three cached types */
-    uint32_t flags;     /* DK_ALLOC_…: CMA, NOFRAGMENT, HIGHATOMIC, and who may use its reserve last */
+    uint32_t flags;     /* DK_ALLOC_…: CMA, NOFRAGMENT, HIGHATOMIC; who may use its reserve last */
     uint32_t cpu;       /* calling CPU; >= nr_cpus: owns no block */
     uint64_t limit_pfn; /* blocks must end at or below; 0 = no limit */
 };

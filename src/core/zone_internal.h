@@ -29,7 +29,8 @@ static inline struct dk_span *dk_span_at(const struct deckle *d, uint32_t number
     for (struct dk_span *span = dk_span_at(d, dk_a32_load_acquire(&(zone)->first_span)); span;     \
          span = dk_span_at(d, dk_a32_load_acquire(&span->next_in_zone)))
 
-struct dk_span *dk_span_of_block(const struct deckle *d, const struct dk_zone *zone, uint32_t block);
+struct dk_span *dk_span_of_block(const struct deckle *d, const struct dk_zone *zone,
+                                 uint32_t block);
 
 /* Count what a change of W did to the zone. */
 void dk_zone_account(struct dk_zone *zone, struct dk_pcp_set *set, dk_word from, dk_word to);

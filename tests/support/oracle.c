@@ -54,7 +54,8 @@ void oracle_map_random(struct oracle_map *map, uint64_t *random, unsigned page_s
                     (test_random_below(random, 3) ? 0 : DECKLE_FEATURE_OWNER_TAGS),
         .ranges = map->ranges,
         .nr_ranges = map->nr_ranges,
-        .dma_limit_pfn = test_random_below(random, 2) ? 1 + test_random_below(random, 2000) : UINT64_MAX,
+        .dma_limit_pfn =
+            test_random_below(random, 2) ? 1 + test_random_below(random, 2000) : UINT64_MAX,
         .dma32_limit_pfn = UINT64_MAX,
     };
 }
@@ -310,7 +311,8 @@ static const char *op_at(struct deckle *d, struct oracle *o, const struct op *op
     bool can = run_is(o, pfn, 1ull << order, ORACLE_FREE);
     int err = deckle_alloc_at(d, DECKLE_GFP_KERNEL, pfn, order);
     if ((err == DECKLE_OK) != can)
-        return wrong(can ? "free block at a place refused" : "block given that is not free", pfn, err);
+        return wrong(can ? "free block at a place refused" : "block given that is not free", pfn,
+                     err);
     return can ? give_out(o, pfn, order) : NULL;
 }
 
@@ -320,8 +322,9 @@ static const char *op_contig(struct deckle *d, struct oracle *o, const struct op
              max = op->c & 1 ? 0 : min + 1 + op->b % (2 * o->nr);
     int64_t pfn = deckle_alloc_contig(d, DECKLE_GFP_HIGHUSER_MOVABLE, nr, align, min, max);
     if (pfn < 0)
-        return some_range_free(o, nr, align, min, max) ? wrong("contig failed; min in pfn", min, pfn)
-                                                       : NULL;
+        return some_range_free(o, nr, align, min, max)
+                   ? wrong("contig failed; min in pfn", min, pfn)
+                   : NULL;
     if ((uint64_t)pfn % align || (uint64_t)pfn < min || (max && (uint64_t)pfn + nr > max))
         return wrong("contig out of bounds", (uint64_t)pfn, (int64_t)nr);
     return give_out_pieces(o, (uint64_t)pfn, nr);
@@ -416,7 +419,7 @@ struct op op_random(uint64_t *random, uint32_t kinds)
 void op_print(const struct op *op)
 {
     static const char *const names[OP_KINDS] = {
-        "OP_ALLOC", "OP_FREE", "OP_BULK", "OP_FREE_BULK", "OP_EXACT", "OP_AT", "OP_CONTIG", "OP_SPLIT",
-        "OP_DRAIN", "OP_WRONG_FREE", "OP_ISOLATE", "OP_LIMIT"};
+        "OP_ALLOC",  "OP_FREE",  "OP_BULK",  "OP_FREE_BULK",  "OP_EXACT",   "OP_AT",
+        "OP_CONTIG", "OP_SPLIT", "OP_DRAIN", "OP_WRONG_FREE", "OP_ISOLATE", "OP_LIMIT"};
     printf("    {%s, 0x%xu, 0x%xu, 0x%xu},\n", names[op->kind], op->a, op->b, op->c);
 }

@@ -14,8 +14,8 @@
 #include <stdint.h>
 
 enum op_kind {
-    OP_ALLOC, OP_FREE, OP_BULK, OP_FREE_BULK, OP_EXACT, OP_AT, OP_CONTIG, OP_SPLIT, OP_DRAIN, OP_WRONG_FREE,
-    OP_ISOLATE, OP_LIMIT, OP_KINDS
+    OP_ALLOC, OP_FREE, OP_BULK, OP_FREE_BULK, OP_EXACT, OP_AT, OP_CONTIG, OP_SPLIT, OP_DRAIN,
+    OP_WRONG_FREE, OP_ISOLATE, OP_LIMIT, OP_KINDS
 };
 
 struct op {
@@ -50,7 +50,8 @@ struct oracle *oracle_new(const struct oracle_map *map);
 void oracle_delete(struct oracle *o);
 
 /* Metadata from malloc, zeroed and aligned; freed by pool_delete. */
-struct deckle *pool_new(const struct oracle_map *map, const struct deckle_host *host, void **memory);
+struct deckle *pool_new(const struct oracle_map *map, const struct deckle_host *host,
+                        void **memory);
 
 struct op op_random(uint64_t *random, uint32_t kinds);
 void op_print(const struct op *op);

@@ -107,6 +107,7 @@ static void everything(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(single_frames), cmocka_unit_test(everything)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(single_frames),
+                                       cmocka_unit_test(everything)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

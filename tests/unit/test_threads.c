@@ -73,9 +73,11 @@ static void own(uint64_t pfn, uint64_t nr, uint32_t who)
 {
     for (uint64_t p = pfn; p < pfn + nr; p++) {
         uint32_t nobody = 0;
-        if (!atomic_compare_exchange_strong(&stamp[p], &nobody, who) && !atomic_fetch_add(&faults, 1))
+        if (!atomic_compare_exchange_strong(&stamp[p], &nobody, who) &&
+            !atomic_fetch_add(&faults, 1))
             printf("frame 0x%llx of block 0x%llx+%llu given to %u belongs to %u\n",
-                   (unsigned long long)p, (unsigned long long)pfn, (unsigned long long)nr, who, nobody);
+                   (unsigned long long)p, (unsigned long long)pfn, (unsigned long long)nr, who,
+                   nobody);
     }
 }
 
@@ -97,7 +99,8 @@ static void release(uint64_t entry)
 /* Put a block into a random place and free what was there. */
 static void swap_in(uint64_t *random, uint64_t pfn, unsigned order)
 {
-    uint64_t old = atomic_exchange(&table[test_random_below(random, TABLE)], (pfn << 8 | order) + 1);
+    uint64_t old =
+        atomic_exchange(&table[test_random_below(random, TABLE)], (pfn << 8 | order) + 1);
     if (old)
         release(old);
 }
