@@ -189,7 +189,8 @@ static void store_state(const struct deckle *d, const struct dk_zone *zone, stru
     dk_a32_store_relaxed(&lh->alloc_factor, s->alloc_factor);
 }
 
-/* Tell the policy what the fast paths did since it was asked last. */
+/* Tell the policy what the fast paths did since it was asked last; once, or frees of long ago would keep a
+ * list that only allocates from ever growing. */
 static void note(const struct deckle *d, struct dk_pcp_list_head *lh, unsigned order,
                  struct dk_pcp_state *s)
 {
@@ -200,6 +201,7 @@ static void note(const struct deckle *d, struct dk_pcp_list_head *lh, unsigned o
         dk_pcp_note_allocs(s, pops);
     if (pushes <= 0xffff)
         dk_pcp_note_frees(s, order, pushes);
+    dk_a32_store_relaxed(&lh->seen, now);
 }
 
 static bool list_usable(const struct deckle *d, const struct dk_zone *zone, uint32_t cpu,
@@ -251,6 +253,9 @@ bool dk_pcp_make_room(struct deckle *d, struct dk_zone *zone, uint32_t cpu, unsi
     struct dk_pcp_pressure pressure = {.mode = mode_now(d, zone, set), .slice_large = true};
     if (pressure.mode == DK_PCP_EMPTY)
         return false;
+    /* Robbed of its size, or never given one: take it from lists that are idle now. */
+    if (pressure.mode == DK_PCP_GROW && !dk_pcp_high(lh) && budget_left(zone, set) < (2u << order))
+        rob_the_idle(d, zone, set, list);
 
     uint32_t count = dk_pcp_count_racy(d, lh);
     if (count < dk_pcp_high(lh))
