@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* ctest: timeout=120 */
 /*
- * Hazards of who calls when and where: signal handlers in the middle of the allocator, caches that keep
- * what others need, frames that only travel from one thread to another, memory that is mapped elsewhere.
+ * Hazards of who calls when and where: signal handlers in the middle of the allocator, caches that
+ * keep what others need, frames that only travel from one thread to another, memory that is mapped
+ * elsewhere.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -44,7 +45,7 @@ static void whole_again(struct deckle *d, uint64_t frames)
     deckle_destroy(d);
 }
 
-/* ---- signals --------------------------------------------------------------------------------------- */
+/* ---- signals --------------------------------------------------------------------------------- */
 
 static struct deckle *signal_pool;
 static volatile sig_atomic_t hits, signal_faults;
@@ -133,7 +134,7 @@ static void h069_reentry_from_signal_no_caches(void **state)
     interrupted(DECKLE_FEATURE_NO_CACHES, "none");
 }
 
-/* ---- caches ------------------------------------------------------------------------------------------ */
+/* ---- caches ---------------------------------------------------------------------------------- */
 
 /* N frames and N CPUs: whatever the caches of the others keep, any CPU gets all of it. */
 static void h079_n_frames_n_cpus(void **state)
@@ -167,7 +168,8 @@ static void h079_n_frames_n_cpus(void **state)
     }
 }
 
-/* Lists of every order, type and CPU are filled; a drain leaves the pool as if nobody had used it. */
+/* Lists of every order, type and CPU are filled; a drain leaves the pool as if nobody had used
+ * it. */
 static void h081_drain_reaches_everything(void **state)
 {
     (void)state;
@@ -206,7 +208,7 @@ static void h081_drain_reaches_everything(void **state)
     hazard_close(&h);
 }
 
-/* ---- one thread allocates, another frees --------------------------------------------------------------- */
+/* ---- one thread allocates, another frees ----------------------------------------------------- */
 
 #define RING 4096u
 
@@ -253,7 +255,7 @@ static void h083_producer_consumer_stays_flat(void **state)
     }
 }
 
-/* ---- mappings -------------------------------------------------------------------------------------------- */
+/* ---- mappings -------------------------------------------------------------------------------- */
 
 struct window {
     struct test_pool p;
@@ -296,7 +298,8 @@ static void h135_clearing_goes_through_the_map(void **state)
     assert_int_equal(deckle_init(w.p.memory, size, &cfg, &host, &w.p.d), DECKLE_OK);
     assert_int_equal(deckle_add_range(w.p.d, &range), DECKLE_OK);
     assert_int_equal(deckle_online(w.p.d), DECKLE_OK);
-    int64_t pfn = deckle_alloc(w.p.d, GFP_U | DECKLE_GFP_ZERO, 2), other = deckle_alloc(w.p.d, GFP_U, 2);
+    int64_t pfn = deckle_alloc(w.p.d, GFP_U | DECKLE_GFP_ZERO, 2);
+    int64_t other = deckle_alloc(w.p.d, GFP_U, 2);
     assert_int_equal(deckle_set_debug(w.p.d, DECKLE_DEBUG_POISON), 0);
     assert_int_equal(deckle_free(w.p.d, (uint64_t)other, 2), DECKLE_OK);
     assert_int_equal(deckle_alloc_at(w.p.d, GFP_U, 512, 9), DECKLE_OK);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Corners where two rules of the allocator meet: an address limit inside a pageblock, a place in a CMA or
- * an isolated block, damage found by a request that names its frames, the HighAtomic reserve and the
- * caches, switches that change while blocks live.
+ * Corners where two rules of the allocator meet: an address limit inside a pageblock, a place in a
+ * CMA or an isolated block, damage found by a request that names its frames, the HighAtomic reserve
+ * and the caches, switches that change while blocks live.
  */
 #include "hazard.h"
 
@@ -13,9 +13,10 @@ static int64_t below(struct hazard_pool *h, uint32_t gfp, uint32_t order, uint64
     return deckle_alloc_request(h->d, &r);
 }
 
-/* ---- address limits ----------------------------------------------------------------------------- */
+/* ---- address limits -------------------------------------------------------------------------- */
 
-/* Every limit, every order: what is given lies below, everything that fits is given, then it fails. */
+/* Every limit, every order: what is given lies below, everything that fits is given, then it
+ * fails. */
 static void limits_hold_for_every_order(void **state)
 {
     (void)state;
@@ -38,7 +39,8 @@ static void limits_hold_for_every_order(void **state)
     }
 }
 
-/* A request that finds nothing below its limit leaves the block's type alone, and says so at once. */
+/* A request that finds nothing below its limit leaves the block's type alone, and says so at
+ * once. */
 static void failure_below_a_limit_changes_nothing(void **state)
 {
     (void)state;
@@ -93,7 +95,7 @@ static void limits_in_a_section_that_begins_anywhere(void **state)
     hazard_close(&h);
 }
 
-/* ---- places ----------------------------------------------------------------------------------------- */
+/* ---- places ---------------------------------------------------------------------------------- */
 
 static void cma_frames_stay_movable(void **state)
 {
@@ -161,7 +163,7 @@ static void unknown_request_flags_are_refused(void **state)
     hazard_close(&h);
 }
 
-/* ---- damage ---------------------------------------------------------------------------------------- */
+/* ---- damage ---------------------------------------------------------------------------------- */
 
 /* The block that the damage is in is given to nobody, by whichever way it is asked for. */
 static void damaged_frames_are_given_to_nobody(void **state)
@@ -169,7 +171,8 @@ static void damaged_frames_are_given_to_nobody(void **state)
     (void)state;
     for (unsigned way = 0; way < 4; way++) {
         struct hazard_pool h;
-        hazard_open_simple(&h, 0, 2048, DECKLE_FEATURE_DESCRIPTORS | DECKLE_FEATURE_OWNER_TAGS, true);
+        hazard_open_simple(&h, 0, 2048, DECKLE_FEATURE_DESCRIPTORS | DECKLE_FEATURE_OWNER_TAGS,
+                           true);
         assert_int_equal(deckle_set_debug(h.d, DECKLE_DEBUG_POISON), 0);
         uint64_t pfn = hazard_alloc(&h, GFP_U, 3);
         assert_int_equal(deckle_free(h.d, pfn, 3), DECKLE_OK);
@@ -193,7 +196,7 @@ static void damaged_frames_are_given_to_nobody(void **state)
         hazard_valid(&h);
         /* Every other frame can still be had; the damaged block never. */
         h.p.reports = 0;
-        for (int64_t p; (p = deckle_alloc_bulk(h.d, GFP_U, array, 1)) == 1; array[0] = DECKLE_NO_PFN)
+        for (; deckle_alloc_bulk(h.d, GFP_U, array, 1) == 1; array[0] = DECKLE_NO_PFN)
             assert_true(array[0] < pfn || array[0] >= pfn + 8);
         assert_int_equal(h.p.reports, 0);
         hazard_close(&h);
@@ -225,7 +228,7 @@ static void two_bits_are_no_single_bit(void **state)
     hazard_close(&h);
 }
 
-/* ---- switches --------------------------------------------------------------------------------------- */
+/* ---- switches -------------------------------------------------------------------------------- */
 
 static bool is_zero(struct hazard_pool *h, uint64_t pfn, uint64_t nr)
 {
@@ -236,8 +239,8 @@ static bool is_zero(struct hazard_pool *h, uint64_t pfn, uint64_t nr)
     return true;
 }
 
-/* Switches change while blocks are live, in caches and free: ZERO always gives zeroes, nothing untouched
- * is reported, and frames that were written after a clearing free are cleared again. */
+/* Switches change while blocks are live, in caches and free: ZERO always gives zeroes, nothing
+ * untouched is reported, and frames that were written after a clearing free are cleared again. */
 static void switches_change_under_live_blocks(void **state)
 {
     (void)state;
@@ -291,7 +294,7 @@ static void zero_needs_a_map(void **state)
     hazard_close(&h);
 }
 
-/* ---- reserves --------------------------------------------------------------------------------------- */
+/* ---- reserves -------------------------------------------------------------------------------- */
 
 /* The HighAtomic reserve serves urgent requests one block at a time: none of it ends in a list. */
 static void the_highatomic_reserve_is_not_cached(void **state)

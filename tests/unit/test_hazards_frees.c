@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What has gone wrong in other allocators when blocks came back, were counted, or were asked for in odd
- * numbers: a named test for the whole kind. The rows: docs/hazards-covered.md.
+ * What has gone wrong in other allocators when blocks came back, were counted, or were asked for in
+ * odd numbers: a named test for the whole kind. The rows: docs/hazards-covered.md.
  */
 #include "hazard.h"
 
@@ -12,7 +12,7 @@ static const uint32_t kinds[] = {0, DECKLE_FEATURE_NO_CACHES, DECKLE_FEATURE_DES
                                  DECKLE_FEATURE_DESCRIPTORS | DECKLE_FEATURE_OWNER_TAGS};
 #define NR_KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
-/* ---- wrong frees --------------------------------------------------------------------------------- */
+/* ---- wrong frees ----------------------------------------------------------------------------- */
 
 static void every_wrong_free(struct hazard_pool *h, uint64_t base)
 {
@@ -134,7 +134,7 @@ static void h049_exact_length(void **state)
     hazard_close(&h);
 }
 
-/* ---- references ------------------------------------------------------------------------------------ */
+/* ---- references ------------------------------------------------------------------------------ */
 
 static void h051_refcount_underflow(void **state)
 {
@@ -230,7 +230,7 @@ static void h125_bulk_pages_are_independent(void **state)
     }
 }
 
-/* ---- counters -------------------------------------------------------------------------------------- */
+/* ---- counters -------------------------------------------------------------------------------- */
 
 /* After each step: free + cached + allocated = all, and the blocks of every order balance. */
 static void h055_counters(void **state)
@@ -245,7 +245,8 @@ static void h055_counters(void **state)
         h.p.cpu = (uint32_t)test_random_below(&random, 3);
         if (n < 200 && test_random_below(&random, 2)) {
             orders[n] = (unsigned)test_random_below(&random, 11);
-            int64_t pfn = deckle_alloc(h.d, test_random_below(&random, 2) ? GFP_U : GFP_M, orders[n]);
+            uint32_t gfp = test_random_below(&random, 2) ? GFP_U : GFP_M;
+            int64_t pfn = deckle_alloc(h.d, gfp, orders[n]);
             if (pfn >= 0) {
                 frames += 1ull << orders[n];
                 out[orders[n]]++;
@@ -269,7 +270,7 @@ static void h055_counters(void **state)
     hazard_close(&h);
 }
 
-/* ---- numbers of frames ------------------------------------------------------------------------------- */
+/* ---- numbers of frames ----------------------------------------------------------------------- */
 
 static void h025_a_frame_is_in_one_block(void **state)
 {
@@ -445,11 +446,12 @@ static void h103_unmovable_out_of_movable_blocks(void **state)
     assert_int_equal(deckle_drain_all(h.d), DECKLE_OK);
     while (deckle_alloc(h.d, GFP_U, 0) >= 0)
         continue;
-    assert_true(hazard_zone(&h, 0).fallback_steals + hazard_zone(&h, 0).fallback_claims > claims + 8);
+    z = hazard_zone(&h, 0);
+    assert_true(z.fallback_steals + z.fallback_claims > claims + 8);
     hazard_close(&h);
 }
 
-/* ---- the end ----------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 static struct deckle_allocated leaks[8];
 static unsigned nr_leaks;

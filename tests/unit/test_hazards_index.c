@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* ctest: timeout=120 */
 /*
- * Hazards of looking for blocks: every block of a large map is found, also where a level of the index
- * begins another word; nothing is found where nothing is; second copies of a frame are noticed where they
- * arrive; what the bits of a line say agrees with a slow count.
+ * Hazards of looking for blocks: every block of a large map is found, also where a level of the
+ * index begins another word; nothing is found where nothing is; second copies of a frame are
+ * noticed where they arrive; what the bits of a line say agrees with a slow count.
  */
 #include "hazard.h"
 
 #include "core/alloc.h"
 #include "core/block.h"
 
-/* ---- large maps ----------------------------------------------------------------------------------- */
+/* ---- large maps ------------------------------------------------------------------------------ */
 
 /* Take everything; then give back a few blocks anywhere: just those are found, and then nothing. */
 static void find_what_was_freed(uint64_t blocks, unsigned order)
@@ -39,7 +39,7 @@ static void find_what_was_freed(uint64_t blocks, unsigned order)
                 continue;
             int64_t pfn = deckle_alloc(h.d, GFP_M, order);
             if (pfn < 0)
-                fail_msg("%llu blocks: one of order %u is not found: %s", (unsigned long long)blocks,
+                fail_msg("%llu blocks: order %u is not found: %s", (unsigned long long)blocks,
                          order, deckle_error_name((int)pfn));
         }
         int64_t more = deckle_alloc(h.d, GFP_M, order);
@@ -61,7 +61,8 @@ static void h029_every_block_of_a_large_map_is_found(void **state)
     find_what_was_freed(1100, 4);
 }
 
-/* One frame below a limit in each of many blocks: the search goes over words, and stops at the limit. */
+/* One frame below a limit in each of many blocks: the search goes over words, and stops at the
+ * limit. */
 static void h027_limits_in_a_large_map(void **state)
 {
     (void)state;
@@ -82,7 +83,8 @@ static void h027_limits_in_a_large_map(void **state)
     hazard_close(&h);
 }
 
-/* Only unaligned neighbours are free: no block of the order above, and the reason is not CONTENDED. */
+/* Only unaligned neighbours are free: no block of the order above, and the reason is not
+ * CONTENDED. */
 static void h043_neighbours_are_no_block(void **state)
 {
     (void)state;
@@ -103,7 +105,7 @@ static void h043_neighbours_are_no_block(void **state)
     }
 }
 
-/* ---- bits ------------------------------------------------------------------------------------------ */
+/* ---- bits ------------------------------------------------------------------------------------ */
 
 static bool bit_of(const dk_aword *line, unsigned f)
 {
@@ -200,10 +202,10 @@ static void h137_metadata_has_one_image(void **state)
     hazard_close(&h);
 }
 
-/* ---- second copies ------------------------------------------------------------------------------------ */
+/* ---- second copies --------------------------------------------------------------------------- */
 
-/* Both frees of a pair at the same instant have passed the state byte; the second copy is noticed where
- * it arrives: at the bits, or when it is given out while the first is. */
+/* Both frees of a pair at the same instant have passed the state byte; the second copy is noticed
+ * where it arrives: at the bits, or when it is given out while the first is. */
 static void h047_second_copy_at_the_bits(void **state)
 {
     (void)state;
