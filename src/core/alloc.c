@@ -229,8 +229,9 @@ static void note(struct pass *p, int verdict)
 static bool try_zone(struct dk_request *r, struct dk_zone *zone, struct pass *p, uint32_t *fi)
 {
     enum dk_short why = DK_SHORT_NONE;
+    /* The bulk form tries again where the fast path gave up: interrupted, or misled by a hint. */
     if (r->cacheable &&
-        dk_pcp_pop(r->d, zone->number, dk_pcp_list(r->ask.order, r->type), fi))
+        dk_pcp_pop_bulk(r->d, zone->number, dk_pcp_list(r->ask.order, r->type), fi, 1))
         return true;
     int verdict = dk_request_verdict(r, zone, p->alloc_flags, 0);
     if (verdict) {
