@@ -189,8 +189,8 @@ static void store_state(const struct deckle *d, const struct dk_zone *zone, stru
     dk_a32_store_relaxed(&lh->alloc_factor, s->alloc_factor);
 }
 
-/* Tell the policy what the fast paths did since it was asked last; once, or frees of long ago would keep a
- * list that only allocates from ever growing. */
+/* Tell the policy what the fast paths did since it was asked last; once, or frees of long ago would
+ * keep a list that only allocates from ever growing. */
 static void note(const struct deckle *d, struct dk_pcp_list_head *lh, unsigned order,
                  struct dk_pcp_state *s)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lists of the caches follow what is asked of them: trips to the shared level per frame must not depend on
- * what other lists, or this one long ago, were used for. Counted, not timed.
+ * Lists of the caches follow what is asked of them: trips to the shared level per frame must not
+ * depend on what other lists, or this one long ago, were used for. Counted, not timed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -63,8 +63,8 @@ static void round_of(struct deckle *d, const char *when)
     for (unsigned i = 0; i < SOME; i++)
         assert_int_equal(deckle_free(d, (uint64_t)movable[i], 0), DECKLE_OK);
     uint64_t drains = trips(d).drains - before.drains;
-    printf("%s: %u allocations made %llu refills, %u frees of another type %llu drains\n", when, MANY,
-           (unsigned long long)refills, SOME, (unsigned long long)drains);
+    printf("%s: %u allocations made %llu refills, %u frees of another type %llu drains\n", when,
+           MANY, (unsigned long long)refills, SOME, (unsigned long long)drains);
     assert_true(refills < MANY / 4);
     assert_true(drains < SOME / 4);
     assert_int_equal(deckle_drain_all(d), DECKLE_OK);
@@ -73,8 +73,8 @@ static void round_of(struct deckle *d, const char *when)
     assert_int_equal(deckle_drain_all(d), DECKLE_OK);
 }
 
-/* A list that was drained and then only allocates grows again; frees go in batches to a list that has lost
- * its size to another. */
+/* A list that was drained and then only allocates grows again; frees go in batches to a list that
+ * has lost its size to another. */
 static void check(uint32_t features)
 {
     struct deckle *d = open_pool(features);
