@@ -48,10 +48,16 @@ set(localize --localize-hidden)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^mips")
     set(localize)
 endif()
+# On 32-bit x86 the compiler shares a helper for position-independent code among objects, as a group of
+# sections that a consumer brings as well: made local, ours would be dropped for theirs. So no groups.
+set(merge)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^i.86$" OR CMAKE_C_FLAGS MATCHES "-m32")
+    set(merge -Wl,--force-group-allocation)
+endif()
 set(one_object ${CMAKE_CURRENT_BINARY_DIR}/deckle.o)
 separate_arguments(c_flags UNIX_COMMAND "${CMAKE_C_FLAGS}")
 add_custom_command(OUTPUT ${one_object}
-    COMMAND ${CMAKE_C_COMPILER} ${c_flags} -nostdlib -r -o ${one_object}.tmp ${objects}
+    COMMAND ${CMAKE_C_COMPILER} ${c_flags} -nostdlib ${merge} -r -o ${one_object}.tmp ${objects}
     COMMAND ${CMAKE_OBJCOPY} ${localize} ${one_object}.tmp ${one_object}
     COMMAND ${CMAKE_COMMAND} -E remove ${one_object}.tmp
     DEPENDS ${library_objects} ${objects}
