@@ -73,23 +73,13 @@ static void assert_valid(struct deckle *d)
         fail_msg("%s: %s", deckle_error_name(error), why);
 }
 
-/* Keeps the thread on one CPU until set_cpus(&all): the CPU decides which blocks are taken first. */
-static cpu_set_t stay_on_one_cpu(void)
+static void move_to(int cpu)
 {
-    cpu_set_t all, one;
+    cpu_set_t one;
 
-    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
     CPU_ZERO(&one);
-    for (int cpu = 0; cpu < CPU_SETSIZE && !CPU_COUNT(&one); cpu++)
-        if (CPU_ISSET(cpu, &all))
-            CPU_SET(cpu, &one);
+    CPU_SET(cpu, &one);
     assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
-    return all;
-}
-
-static void set_cpus(const cpu_set_t *cpus)
-{
-    assert_int_equal(sched_setaffinity(0, sizeof(*cpus), cpus), 0);
 }
 
 /* ---- addresses ----------------------------------------------------------------------------- */
@@ -154,16 +144,18 @@ static void h021_addresses_have_the_alignment_of_blocks(void **state)
     }
 }
 
-/* The same frames at two different addresses give the same frames, in the same order, to one CPU. */
+/* The same frames at two different addresses give the same ones, in the same order, to one CPU. */
 static void h023_the_address_decides_nothing(void **state)
 {
-    cpu_set_t all = stay_on_one_cpu();
+    cpu_set_t all;
     struct deckle_create_options o = {.frames = 5000, .max_order = 9,
                                       .features = DECKLE_FEATURE_NO_CACHES};
     struct deckle *a = make(o), *b = make(o);
     uint64_t random = test_seed();
     (void)state;
 
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+    move_to(sched_getcpu());
     int64_t first_a = deckle_pfn(a, deckle_base(a, NULL));
     int64_t first_b = deckle_pfn(b, deckle_base(b, NULL));
     assert_true(first_a != first_b);
@@ -177,7 +169,7 @@ static void h023_the_address_decides_nothing(void **state)
         }
         assert_true(x - first_a == y - first_b);
     }
-    set_cpus(&all);
+    assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
     deckle_exit(a, NULL);
     deckle_exit(b, NULL);
     deckle_destroy(a);
@@ -534,7 +526,7 @@ static void kind_of_caches(void **state)
 static void every_cpu_has_a_cache(void **state)
 {
     struct deckle *d = make((struct deckle_create_options){.bytes = 64 << 20});
-    cpu_set_t all, one;
+    cpu_set_t all;
     uint64_t held[64][8];
     unsigned cpus = 0;
     (void)state;
@@ -543,9 +535,7 @@ static void every_cpu_has_a_cache(void **state)
     for (int cpu = 0; cpu < CPU_SETSIZE && cpus < 64; cpu++) {
         if (!CPU_ISSET(cpu, &all))
             continue;
-        CPU_ZERO(&one);
-        CPU_SET(cpu, &one);
-        assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+        move_to(cpu);
         for (unsigned i = 0; i < 8; i++) {
             int64_t pfn = deckle_alloc(d, DECKLE_GFP_KERNEL, 0);
             assert_true(pfn >= 0);
