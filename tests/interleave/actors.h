@@ -21,6 +21,8 @@
 #include <deckle.h>
 
 #include "point.h"
+
+#include "base/rseq.h"
 #include "testing.h"
 
 #define MOST_FRAMES (40u * 512u)
@@ -102,10 +104,6 @@ void dk_test_point(const volatile void *address, int kind)
     }
 }
 
-uint32_t dk_sim_rseq_begin(void);
-bool dk_sim_rseq_alive(void);
-uint32_t dk_sim_cpu_id(void);
-
 uint32_t dk_sim_cpu_id(void)
 {
     return running ? running->cpu : 0;
@@ -120,11 +118,20 @@ uint32_t dk_sim_rseq_begin(void)
     return dk_sim_cpu_id();
 }
 
-bool dk_sim_rseq_alive(void)
+void dk_sim_rseq_end(void)
 {
     if (running)
         running->sequence = 0;
-    return !running || !running->restarted;
+}
+
+bool dk_sim_rseq_commit(dk_aword *head, dk_word value)
+{
+    dk_test_point(head, STORE);
+    dk_sim_rseq_end();
+    if (running && running->restarted)
+        return false;
+    atomic_store(head, value);
+    return true;
 }
 
 static uint32_t cpu_hook(void *ctx)
