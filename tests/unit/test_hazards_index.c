@@ -9,8 +9,25 @@
 
 #include "core/alloc.h"
 #include "core/block.h"
+#include "core/index.h"
 
 /* ---- large maps ------------------------------------------------------------------------------ */
+
+/* The first free block from any start below any limit, as a look at every W finds it. */
+static void find_from_anywhere(const struct hazard_pool *h, uint64_t *random)
+{
+    const struct dk_span *span = &h->d->spans[0];
+    uint32_t tree = dk_class(DECKLE_MOVABLE, 9, false);
+    for (unsigned i = 0; i < 40; i++) {
+        uint32_t start = (uint32_t)test_random_below(random, span->nr_blocks), item = start;
+        uint32_t limit = 1 + (uint32_t)test_random_below(random, span->nr_blocks);
+        while (item < limit &&
+               dk_w_class(dk_load_relaxed(&h->d->words[span->first_block + item])) != tree)
+            item++;
+        assert_int_equal(dk_index_find(h->d, span, tree, start, limit),
+                         item < limit ? item : DK_NONE);
+    }
+}
 
 /* Take everything; then give back a few blocks anywhere: just those are found, and then nothing. */
 static void find_what_was_freed(uint64_t blocks, unsigned order)
@@ -34,6 +51,8 @@ static void find_what_was_freed(uint64_t blocks, unsigned order)
             if (given[i] != UINT64_MAX)
                 assert_int_equal(deckle_free(h.d, pfn, order), DECKLE_OK);
         }
+        if (order == 9)
+            find_from_anywhere(&h, &random);
         for (unsigned i = 0; i < n; i++) {
             if (given[i] == UINT64_MAX)
                 continue;
