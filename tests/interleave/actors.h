@@ -306,6 +306,12 @@ static void at_two(struct actor *a)
         own(a, 2, 1);
 }
 
+static void at_half(struct actor *a)
+{
+    if (deckle_alloc_at(pool, GFP_U, 0, 8) == DECKLE_OK)
+        own(a, 0, 8);
+}
+
 static void at_block(struct actor *a)
 {
     if (deckle_alloc_at(pool, GFP_U, 0, 9) == DECKLE_OK)
@@ -361,8 +367,8 @@ static const struct named_op {
     NAMED(take0), NAMED(take0m), NAMED(take0_shared), NAMED(take1), NAMED(take1_shared),
     NAMED(take3), NAMED(take7), NAMED(take8), NAMED(take9), NAMED(take9_shared), NAMED(take10),
     NAMED(take11), NAMED(take_limit), NAMED(give_first), NAMED(give_last), NAMED(give_all),
-    NAMED(drain), NAMED(bulk), NAMED(exact), NAMED(at_two), NAMED(at_block), NAMED(split),
-    NAMED(isolate), NAMED(retype), NAMED(to_cma)};
+    NAMED(drain), NAMED(bulk), NAMED(exact), NAMED(at_two), NAMED(at_half), NAMED(at_block),
+    NAMED(split),    NAMED(isolate), NAMED(retype), NAMED(to_cma)};
 #define NR_OPS   (sizeof(ops) / sizeof(ops[0]))
 #define NR_SETUP 3u /* the last ones */
 

@@ -376,8 +376,10 @@ static void explore(const char *kind, uint32_t features, bool rseq)
             cross_all(SINGLES, "take1_shared", "swap_pair", 1);
         if (scene == ONE && (features & DECKLE_FEATURE_NO_CACHES))
             stall_requests(), lower_too_late();
-        if (scene == ONE)
+        if (scene == ONE) {
             pair(ONE, script_of("take9_shared"), script_of("to_cma"), 0);
+            pair(ONE, script_of("at_half"), script_of("take0_shared"), 0);
+        }
         tear_down();
     }
 }
