@@ -242,6 +242,11 @@ DECKLE_API uint64_t deckle_exit(struct deckle *d,
 #define DECKLE_REQ_INTERLEAVE (1u << 0) /* count numa_interleave if the preferred node serves */
 #define DECKLE_REQ_OOM        (1u << 1) /* the requester is an OOM victim: may use that reserve */
 #define DECKLE_REQ_NO_CACHE   (1u << 2) /* take from the shared level */
+#define DECKLE_REQ_CHEAP      (1u << 3) /* a large block only if it costs nothing: wakes nobody,
+                                         * does not reclaim, compact, or empty caches of smaller
+                                         * orders. For those who do as well with single frames */
+
+struct deckle_task; /* deckle/pressure.h */
 
 /* A request with everything that can be said. Zero in a field means "any" or "default". */
 struct deckle_request {
@@ -253,6 +258,7 @@ struct deckle_request {
     uint64_t limit_pfn; /* the block must lie below; 0 = no limit */
     uint32_t flags;    /* DECKLE_REQ_… */
     uint32_t owner;    /* owner tag to record, 0 = none */
+    struct deckle_task *task; /* who asks (deckle/pressure.h); NULL = as the task hook says */
 };
 
 /* Allocate a block of 2^order frames on the node of this CPU or the nearest that has memory.

@@ -8,25 +8,20 @@
  *
  * First pass: the zones of the zonelist from the preferred entry on; each is tested against its low
  * mark, then the list is popped, or a batch taken from the shared level (zone.c) whose surplus goes
- * to the list. Where NOFRAGMENT applies it is dropped when the search would leave the local node or
- * finds nothing. Second pass: min instead of low, and the reserves the request may use. Third: the
- * same after the caches of all CPUs were drained. Reclaim and compaction join here.
- *
- * Failure (contract rule 6). The reason EMPTY or FRAGMENTED is given only when two looks at
- * everything the request may use (roots of the index, cache lists, all zones) found nothing, with
- * equal versions; else the search is repeated, and after ATTEMPTS of them the answer is CONTENDED.
+ * to the list. Nodes over their dirty limit are left out for WRITE, and a node below its mark may
+ * be reclaimed before it is left (3.3). Where NOFRAGMENT applies it is dropped when the search
+ * would leave the local node or finds nothing. What comes after the first pass is slowpath.c.
  */
 #include "core/alloc.h"
 
 #include "core/blockinfo.h"
 #include "core/pcp.h"
 #include "core/prepare.h"
+#include "core/pressure.h"
 #include "policy/alloc_flags.h"
 #include "policy/fallback.h"
 #include "policy/gfp.h"
 #include "policy/watermark.h"
-
-#define ATTEMPTS 4u
 
 int dk_fail(struct deckle *d, int error)
 {
@@ -44,27 +39,23 @@ static bool node_exists(const struct deckle *d, uint32_t node)
     return node < d->sb->nr_nodes;
 }
 
-static bool is_restricted(const struct dk_request *r)
-{
-    return r->ask.nodemask || r->ask.limit_pfn || (r->ask.gfp & DECKLE_GFP_THISNODE);
-}
-
 /* The first zone for the request without its restrictions. */
-static struct dk_zone *first_of_all(const struct dk_request *r, struct dk_zonelist_walk *walk)
+struct dk_zone *dk_request_first_of_all(const struct dk_request *r, struct dk_zonelist_walk *walk)
 {
     return dk_zonelist_first(r->d, dk_zonelist(r->d, r->node, DK_ZONELIST_FALLBACK), r->highest, 0,
                              walk);
 }
 
 /* Would the request find a zone if it did not restrict itself? Then it is constrained. */
-static int no_zone_reason(const struct dk_request *r)
+int dk_request_no_zone(const struct dk_request *r)
 {
     struct dk_zonelist_walk walk;
-    return is_restricted(r) && first_of_all(r, &walk) ? DECKLE_ECONSTRAINED : DECKLE_ENODEV;
+    return dk_request_is_restricted(r) && dk_request_first_of_all(r, &walk) ? DECKLE_ECONSTRAINED
+                                                                            : DECKLE_ENODEV;
 }
 
 /* At the start, and again when the lists were rebuilt under a request that is about to fail. */
-static void choose_zonelist(struct dk_request *r)
+bool dk_request_choose(struct dk_request *r)
 {
     struct dk_zonelist_walk walk;
     r->epoch = dk_zonelist_epoch(r->d);
@@ -73,12 +64,32 @@ static void choose_zonelist(struct dk_request *r)
     struct dk_zone *first = dk_request_first_zone(r, &walk);
     if (first)
         r->preferred = first;
+    return first;
+}
+
+/* Scopes and nodes of the task, if there is one to ask. Without a node of its own the request goes
+ * to the slow path at once, where it may be allowed more. */
+static void apply_task(struct dk_request *r)
+{
+    struct deckle *d = r->d;
+    if (!r->ask.task && (dk_a32_load_relaxed(&d->slow) & DK_SLOW_TASK))
+        r->ask.task = dk_current_task(d);
+    r->nodes = r->ask.nodemask;
+    if (dk_likely(!r->ask.task && !dk_a32_load_relaxed(&d->gfp_denied)))
+        return;
+    r->mems_cookie = dk_task_cookie(r->ask.task);
+    r->ask.gfp = dk_task_gfp(d, r->ask.task, r->ask.gfp);
+    if (!dk_task_nodes(r->ask.task, r->ask.gfp, r->ask.nodemask, true, &r->nodes)) {
+        r->nodes = r->ask.nodemask;
+        r->no_first_pass = true;
+    }
 }
 
 int dk_request_begin(struct deckle *d, const struct deckle_request *ask, const void *caller,
                      struct dk_request *r)
 {
-    const uint32_t flags = DECKLE_REQ_INTERLEAVE | DECKLE_REQ_OOM | DECKLE_REQ_NO_CACHE;
+    const uint32_t flags =
+        DECKLE_REQ_INTERLEAVE | DECKLE_REQ_OOM | DECKLE_REQ_NO_CACHE | DECKLE_REQ_CHEAP;
     if (!ask || ask->size != sizeof(*ask) || (ask->flags & ~flags))
         return DECKLE_EINVAL;
     int err = dk_gfp_check(ask->gfp, ask->order, d->max_order);
@@ -89,14 +100,15 @@ int dk_request_begin(struct deckle *d, const struct deckle_request *ask, const v
     if (ask->node && !node_exists(d, ask->node - 1))
         return DECKLE_ENODEV;
     *r = (struct dk_request){.d = d, .ask = *ask, .caller = caller};
+    apply_task(r);
     r->cpu = dk_pcp_cpu(d);
     r->node = ask->node ? ask->node - 1 : d->cpu_nodes[r->cpu < d->nr_cpus ? r->cpu : 0];
-    r->highest = dk_gfp_zone(ask->gfp);
-    r->type = dk_gfp_migratetype_grouped(ask->gfp, dk_grouping(d));
+    r->highest = dk_gfp_zone(r->ask.gfp);
+    r->type = dk_gfp_migratetype_grouped(r->ask.gfp, dk_grouping(d));
     r->cacheable = ask->order <= DK_PCP_MAX_ORDER && !ask->limit_pfn &&
                    !(ask->flags & DECKLE_REQ_NO_CACHE) && d->kind != DK_PCP_NONE;
-    choose_zonelist(r);
-    return r->preferred ? DECKLE_OK : no_zone_reason(r);
+    dk_request_choose(r);
+    return r->preferred ? DECKLE_OK : dk_request_no_zone(r);
 }
 
 /* ---- watermarks
@@ -206,27 +218,30 @@ static bool take_shared(struct dk_request *r, struct dk_zone *zone, uint32_t all
 /* ---- passes over the zonelist
  * ------------------------------------------------------------------ */
 
-/* What a pass that found nothing has seen. */
-struct pass {
-    uint32_t alloc_flags;
-    bool below_mark;  /* a zone had frames, below the mark */
-    bool fragmented;  /* a zone had frames above the mark, but no run */
-    bool contended;
-    struct dk_zone *zone; /* success: where */
-};
-
-static bool zone_below_limit(const struct dk_request *r, const struct dk_zone *zone)
-{
-    return !r->ask.limit_pfn || dk_pfn_load(&zone->start_pfn) < r->ask.limit_pfn;
-}
-
-static void note(struct pass *p, int verdict)
+static void note(struct dk_pass *p, int verdict)
 {
     p->below_mark |= verdict == DECKLE_EWATERMARK;
     p->fragmented |= verdict == DECKLE_EFRAGMENTED;
 }
 
-static bool try_zone(struct dk_request *r, struct dk_zone *zone, struct pass *p, uint32_t *fi)
+/* A fallback has raised the zone's marks: background reclaim is to end that (3.3, boost). */
+static void wake_for_boost(const struct dk_request *r, struct dk_zone *zone)
+{
+    if (!(r->ask.gfp & DECKLE_GFP_KSWAPD_RECLAIM) || (r->ask.flags & DECKLE_REQ_CHEAP) ||
+        dk_task_context(r->ask.task) == DECKLE_CONTEXT_NMI)
+        return;
+    dk_a32_store_relaxed(&zone->boosted, 0);
+    dk_wake_kswapd(r->d, zone, r->ask.gfp, 0, (enum deckle_zone_type)zone->type);
+}
+
+/* Dirty pages are spread over the nodes: one that has enough of them is left out (3.3). */
+static bool over_dirty_limit(const struct dk_request *r, const struct dk_zone *zone)
+{
+    const struct deckle_pressure_hooks *hooks = dk_hooks(r->d);
+    return hooks && hooks->dirty_ok && !hooks->dirty_ok(hooks->ctx, zone->node);
+}
+
+static bool try_zone(struct dk_request *r, struct dk_zone *zone, struct dk_pass *p, uint32_t *fi)
 {
     enum dk_short why = DK_SHORT_NONE;
     /* The bulk form tries again where the fast path gave up: interrupted, or misled by a hint. */
@@ -234,29 +249,37 @@ static bool try_zone(struct dk_request *r, struct dk_zone *zone, struct pass *p,
         dk_pcp_pop_bulk(r->d, zone->number, dk_pcp_list(r->ask.order, r->type), fi, 1))
         return true;
     int verdict = dk_request_verdict(r, zone, p->alloc_flags, 0);
+    if (dk_unlikely(verdict && dk_a32_load_relaxed(&r->d->sb->vm.zone_reclaim_mode)) &&
+        dk_node_reclaim(r, zone))
+        verdict = dk_request_verdict(r, zone, p->alloc_flags, 0);
     if (verdict) {
         note(p, verdict);
         return false;
     }
-    if (take_shared(r, zone, p->alloc_flags, fi, &why))
+    if (take_shared(r, zone, p->alloc_flags, fi, &why)) {
+        if (dk_unlikely(dk_a32_load_relaxed(&zone->boosted)))
+            wake_for_boost(r, zone);
         return true;
+    }
     p->contended |= why == DK_SHORT_CONTENDED;
     p->fragmented |= why == DK_SHORT_EMPTY;
     return false;
 }
 
 /* Zones in order; a block whose state is wrong is dropped and the zone asked again. */
-static int64_t run_pass(struct dk_request *r, struct pass *p)
+int64_t dk_request_pass(struct dk_request *r, struct dk_pass *p)
 {
     struct dk_zonelist_walk walk;
     struct dk_zone *zone = dk_request_first_zone(r, &walk);
     for (; zone; zone = dk_zonelist_next(r->d, &walk)) {
         uint32_t fi;
         uint64_t pfn = 0;
-        if (!zone_below_limit(r, zone))
+        if (!dk_request_below_limit(r, zone) ||
+            (p->spread_dirty && (r->ask.gfp & DECKLE_GFP_WRITE) && over_dirty_limit(r, zone)))
             continue;
         /* Locality beats grouping: do not leave the node for the sake of NOFRAGMENT. */
-        if ((p->alloc_flags & DK_ALLOC_NOFRAGMENT) && zone->node != r->preferred->node)
+        if ((p->alloc_flags & DK_ALLOC_NOFRAGMENT) && zone->node != r->preferred->node &&
+            !dk_a32_load_relaxed(&r->d->sb->vm.defrag_mode))
             return -1;
         while (try_zone(r, zone, p, &fi)) {
             if (!dk_request_finish(r, zone, fi))
@@ -268,115 +291,29 @@ static int64_t run_pass(struct dk_request *r, struct pass *p)
     return -1;
 }
 
-static uint32_t first_flags(const struct dk_request *r)
+uint32_t dk_request_first_flags(const struct dk_request *r)
 {
     const struct deckle *d = r->d;
     struct dk_first_choice first = {
         .zone = (enum deckle_zone_type)r->preferred->type,
         .one_node = d->sb->nr_nodes == 1,
         .node_has_dma32 = d->sb->zone_of[r->preferred->node][DECKLE_ZONE_DMA32] != 0,
+        .defrag_mode = dk_a32_load_relaxed(&d->sb->vm.defrag_mode),
     };
     uint32_t flags = dk_alloc_flags_fast(r->ask.gfp, r->type, &first);
     return r->ask.order < DK_BLOCK_ORDER ? flags : flags & ~DK_ALLOC_NOFRAGMENT;
 }
 
-static int64_t first_pass(struct dk_request *r)
+/* In defrag_mode NOFRAGMENT stands until the slow path gives it up. */
+int64_t dk_request_first_pass(struct dk_request *r)
 {
-    struct pass p = {.alloc_flags = first_flags(r)};
-    int64_t pfn = run_pass(r, &p);
-    if (pfn >= 0 || !(p.alloc_flags & DK_ALLOC_NOFRAGMENT))
+    struct dk_pass p = {.alloc_flags = dk_request_first_flags(r), .spread_dirty = true};
+    int64_t pfn = dk_request_pass(r, &p);
+    if (pfn >= 0 || !(p.alloc_flags & DK_ALLOC_NOFRAGMENT) ||
+        dk_a32_load_relaxed(&r->d->sb->vm.defrag_mode))
         return pfn;
     p.alloc_flags &= ~DK_ALLOC_NOFRAGMENT;
-    return run_pass(r, &p);
-}
-
-/* ---- failure
- * ------------------------------------------------------------------------------------ */
-
-/* Nothing fits, in any zone the request may use, caches included? *version as in zone.h. */
-static bool nothing_anywhere(struct dk_request *r, uint32_t alloc_flags, uint64_t *version)
-{
-    struct dk_zonelist_walk walk;
-    struct dk_take take;
-    dk_request_fill_take(r, alloc_flags, &take);
-    struct dk_zone *zone = dk_request_first_zone(r, &walk);
-    for (; zone; zone = dk_zonelist_next(r->d, &walk)) {
-        uint64_t cached = 0;
-        *version += dk_pcp_versions(r->d, zone, &cached);
-        if (cached)
-            return false;
-        /* A zone refused for its mark, not for want of blocks, may show some. */
-        if (zone_below_limit(r, zone) && !dk_request_verdict(r, zone, alloc_flags, 0) &&
-            !dk_zone_shows_nothing(r->d, zone, &take, version))
-            return false;
-    }
-    return true;
-}
-
-static bool drain_eligible(struct dk_request *r)
-{
-    struct dk_zonelist_walk walk;
-    bool all = true;
-    struct dk_zone *zone = dk_request_first_zone(r, &walk);
-    for (; zone; zone = dk_zonelist_next(r->d, &walk)) {
-        uint64_t cached = 0;
-        dk_pcp_versions(r->d, zone, &cached);
-        if (cached && dk_pcp_drain_zone(r->d, zone, NULL))
-            all = false;
-    }
-    return all;
-}
-
-/* Free memory outside what the request allowed itself? */
-static bool others_have(struct dk_request *r)
-{
-    struct dk_request wide = *r;
-    struct dk_zonelist_walk walk;
-    wide.ask.limit_pfn = 0;
-    struct dk_zone *zone = first_of_all(r, &walk);
-    for (; zone; zone = dk_zonelist_next(r->d, &walk))
-        if (!dk_request_verdict(&wide, zone, DK_ALLOC_WMARK_MIN, 0))
-            return true;
-    return false;
-}
-
-static int reason(struct dk_request *r, const struct pass *p, bool proven)
-{
-    if (!proven)
-        return DECKLE_ECONTENDED;
-    if (is_restricted(r) && others_have(r))
-        return DECKLE_ECONSTRAINED;
-    if (p->below_mark)
-        return DECKLE_EWATERMARK;
-    return p->fragmented ? DECKLE_EFRAGMENTED : DECKLE_ENOMEM;
-}
-
-static uint32_t second_flags(const struct dk_request *r)
-{
-    struct dk_requester who = {.oom_victim = r->ask.flags & DECKLE_REQ_OOM};
-    uint32_t slow = dk_alloc_flags_slow(r->ask.gfp, r->ask.order, r->type, &who);
-    uint32_t reserve = dk_alloc_flags_reserve(r->ask.gfp, &who);
-    return dk_alloc_flags_retry(slow | dk_alloc_cma(r->type), reserve, r->type);
-}
-
-static int64_t slow_path(struct dk_request *r)
-{
-    struct pass p = {0};
-    bool proven = false;
-    for (unsigned attempt = 0; attempt <= ATTEMPTS && !proven; attempt++) {
-        uint64_t before = 0, after = 0;
-        p = (struct pass){.alloc_flags = second_flags(r)};
-        bool nothing = attempt && nothing_anywhere(r, p.alloc_flags, &before);
-        int64_t pfn = run_pass(r, &p);
-        if (pfn >= 0)
-            return pfn;
-        proven = nothing && !p.contended && nothing_anywhere(r, p.alloc_flags, &after) &&
-                 before == after && r->epoch == dk_zonelist_epoch(r->d);
-        if (!proven)
-            drain_eligible(r);
-        choose_zonelist(r);
-    }
-    return dk_fail(r->d, reason(r, &p, proven));
+    return dk_request_pass(r, &p);
 }
 
 /* ---- entry points
@@ -384,8 +321,10 @@ static int64_t slow_path(struct dk_request *r)
 
 int64_t dk_request_alloc(struct dk_request *r)
 {
-    int64_t pfn = first_pass(r);
-    return dk_likely(pfn >= 0) ? pfn : slow_path(r);
+    if (dk_unlikely(r->ask.flags & DECKLE_REQ_CHEAP))
+        return dk_cheap_path(r);
+    int64_t pfn = dk_unlikely(r->no_first_pass) ? -1 : dk_request_first_pass(r);
+    return dk_likely(pfn >= 0) ? pfn : dk_slow_path(r);
 }
 
 static DK_NOINLINE int64_t alloc_with(struct deckle *d, const struct deckle_request *ask,

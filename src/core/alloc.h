@@ -23,18 +23,50 @@ struct dk_request {
     const struct dk_zonelist *list;
     uint32_t epoch;           /* of the zonelists, when the request began */
     bool cacheable;           /* order and conditions allow the per-CPU caches */
+    bool no_first_pass;       /* the task's own nodes and the request's have none in common */
+    uint32_t mems_cookie;     /* of the task, when its nodes were read */
+    uint64_t nodes;           /* mask in effect: the request's and the task's; 0 = all */
+};
+
+/* One walk over the zones: how, and what it has seen when it found nothing. */
+struct dk_pass {
+    uint32_t alloc_flags;
+    bool spread_dirty; /* heed dirty limits: the first pass */
+    bool below_mark;   /* a zone had frames, below the mark */
+    bool fragmented;   /* a zone had frames above the mark, but no run */
+    bool contended;
 };
 
 /* The preferred zone of the request; dk_zonelist_next goes on from there. */
 static inline struct dk_zone *dk_request_first_zone(const struct dk_request *r,
                                                     struct dk_zonelist_walk *walk)
 {
-    return dk_zonelist_first(r->d, r->list, r->highest, r->ask.nodemask, walk);
+    return dk_zonelist_first(r->d, r->list, r->highest, r->nodes, walk);
 }
 
 /* Check and complete a request: DECKLE_OK, or EINVAL, E2BIG, ENODEV, ECONSTRAINED, ENOTSUP. */
 int dk_request_begin(struct deckle *d, const struct deckle_request *ask, const void *caller,
                      struct dk_request *r);
+
+/* Does it exclude zones that others like it may use? */
+static inline bool dk_request_is_restricted(const struct dk_request *r)
+{
+    return r->nodes || r->ask.limit_pfn || (r->ask.gfp & DECKLE_GFP_THISNODE);
+}
+static inline bool dk_request_below_limit(const struct dk_request *r, const struct dk_zone *zone)
+{
+    return !r->ask.limit_pfn || dk_pfn_load(&zone->start_pfn) < r->ask.limit_pfn;
+}
+/* The first zone that it could use without restrictions. */
+struct dk_zone *dk_request_first_of_all(const struct dk_request *r, struct dk_zonelist_walk *walk);
+/* Why it has no zone at all: ECONSTRAINED or ENODEV. */
+int dk_request_no_zone(const struct dk_request *r);
+/* Its zonelist and preferred zone anew, from gfp and nodes; false: no zone, preferred as before. */
+bool dk_request_choose(struct dk_request *r);
+/* One pass: pfn, or negative. */
+int64_t dk_request_pass(struct dk_request *r, struct dk_pass *p);
+int64_t dk_request_first_pass(struct dk_request *r);
+uint32_t dk_request_first_flags(const struct dk_request *r);
 
 /* A block for it: pfn or error; failures are counted. */
 int64_t dk_request_alloc(struct dk_request *r);

@@ -76,7 +76,9 @@ static unsigned stride(struct dk_request *r, struct dk_zone *zone, uint32_t flag
     return n;
 }
 
-static bool fill_from(struct dk_request *r, struct dk_zone *zone, uint32_t flags, struct fill *f)
+/* Not inlined: its array would lie under the slow path. */
+static DK_NOINLINE bool fill_from(struct dk_request *r, struct dk_zone *zone, uint32_t flags,
+                                  struct fill *f)
 {
     bool any = false;
     while (next_hole(f)) {

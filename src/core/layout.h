@@ -32,6 +32,7 @@
 #define DK_CORE_LAYOUT_H
 
 #include <deckle.h>
+#include <deckle/pressure.h>
 
 #include "base/atomic.h"
 #include "base/bits.h"
@@ -194,6 +195,12 @@ struct dk_span {
     uint32_t tree_word[DK_MAX_TREES];      /* first word of a tree, relative to index_word */
 };
 
+/* What compaction remembers of a zone (compact.c). Hints but for the deferral. */
+struct dk_compact_memory {
+    dk_a32 deferral;      /* packed struct dk_compact_deferral */
+    dk_a32 migrate_block; /* block where the migration scanner goes on; 0 = at the start */
+};
+
 struct dk_zone {
     uint32_t node;
     uint32_t type;       /* enum deckle_zone_type */
@@ -209,6 +216,9 @@ struct dk_zone {
     dk_aword drift_mark;                      /* below it sum the deltas; 0 = never */
     dk_a32 batch, high_min, high_max;         /* frames; policy/pcp_size.h */
     dk_a32 stopped;                           /* reasons that keep the caches of the zone closed */
+    dk_a32 boosted;                           /* 1: boost was raised and nobody was woken for it */
+    struct dk_compact_memory compact;
+    dk_aword cheap_failure;                   /* the last one that was established (fail.c) */
     _Alignas(64) dk_aword free;               /* frames free, without the per-CPU deltas */
     dk_aword free_cma, free_highatomic, free_isolated;
     dk_aword highatomic_frames;               /* frames in HighAtomic blocks */
@@ -228,6 +238,66 @@ struct dk_offsets {
         cpu_nodes;
     uint64_t pcp, words, lines, index, state, descriptors, owners;
     uint64_t clients, intents, tags; /* of pools that processes share: docs/design/metadata.md */
+};
+
+/* Tunables that are not in the superblock already (tunables.c has their meaning and bounds). */
+struct dk_tunables {
+    dk_a32 lowmem_reserve_ratio[DECKLE_NR_ZONE_TYPES];
+    dk_a32 watermark_boost_factor; /* what was set; boost_factor is what holds */
+    dk_a32 percpu_pagelist_high_fraction;
+    dk_a32 zone_reclaim_mode;
+    dk_a32 min_unmapped_ratio, min_slab_ratio;
+    dk_a32 compaction_proactiveness;
+    dk_a32 extfrag_threshold;
+    dk_a32 defrag_mode;
+};
+
+/* What the background threads of a node have been asked for (reclaim.c, compact_daemon.c). */
+struct dk_node_daemons {
+    dk_a32 kswapd_awake;      /* woken, and not yet done */
+    dk_a32 kswapd_order;      /* largest order asked for */
+    dk_a32 kswapd_highest;    /* highest zone type asked for + 1 */
+    dk_a32 kswapd_priority;   /* of the next step; 0 = begin */
+    dk_a32 kswapd_reclaimed;  /* frames since it was woken */
+    dk_a32 kswapd_failures;   /* rounds without progress in a row */
+    dk_a32 kcompactd_awake;
+    dk_a32 kcompactd_order;   /* largest order asked for + 1 */
+    dk_a32 kcompactd_highest; /* highest zone type asked for + 1 */
+    dk_a32 proactive;         /* 1: proactive compaction is under way */
+    dk_a32 proactive_rest;    /* steps to leave out after one that did not help */
+};
+
+/* Events counted for the whole pool; names: vmstat.c. */
+enum dk_event {
+    DK_EVENT_ALLOCSTALL,
+    DK_EVENT_PGSCAN_DIRECT,
+    DK_EVENT_PGSTEAL_DIRECT,
+    DK_EVENT_PGSCAN_KSWAPD,
+    DK_EVENT_PGSTEAL_KSWAPD,
+    DK_EVENT_PAGEOUTRUN,
+    DK_EVENT_KSWAPD_WAKE,
+    DK_EVENT_KSWAPD_HOPELESS,
+    DK_EVENT_OOM_KILL,
+    DK_EVENT_ZONE_RECLAIM_SUCCESS,
+    DK_EVENT_ZONE_RECLAIM_FAILED,
+    DK_EVENT_COMPACT_STALL,
+    DK_EVENT_COMPACT_FAIL,
+    DK_EVENT_COMPACT_SUCCESS,
+    DK_EVENT_COMPACT_DEFERRED,
+    DK_EVENT_COMPACT_MIGRATE_SCANNED,
+    DK_EVENT_COMPACT_FREE_SCANNED,
+    DK_EVENT_COMPACT_ISOLATED,
+    DK_EVENT_COMPACT_CAPTURED,
+    DK_EVENT_COMPACT_DAEMON_WAKE,
+    DK_EVENT_COMPACT_DAEMON_PROACTIVE,
+    DK_EVENT_PGMIGRATE_SUCCESS,
+    DK_EVENT_PGMIGRATE_FAIL,
+    DK_EVENT_HIGHATOMIC_RELEASE,
+    DK_EVENT_PFMEMALLOC,
+    DK_EVENT_NOFAIL_WAIT,
+    DK_EVENT_CHEAP_FAIL,
+    DK_EVENT_FAILURE_REPORT,
+    DK_NR_EVENTS
 };
 
 struct dk_superblock {
@@ -251,8 +321,9 @@ struct dk_superblock {
     uint64_t next_index_word; /* index words from here on belong to no span */
     uint32_t watermark_scale_factor;
     uint32_t no_watermarks;
-    uint32_t boost_factor;    /* watermark_boost_factor, of 10000. 0 = off, as long as the pool
+    dk_a32 boost_factor;      /* watermark_boost_factor, of 10000. 0 = off, as long as the pool
                                * has no background reclaim: only that ends a boost */
+    struct dk_tunables vm;
     uint64_t min_free_kbytes; /* as configured, 0 = formula */
     uint64_t dma_limit_pfn, dma32_limit_pfn;
     uint64_t index_capacity;  /* words */
@@ -268,9 +339,18 @@ struct dk_superblock {
     struct dk_node_view node_view[DECKLE_MAX_NODES];
     uint32_t node_load[DECKLE_MAX_NODES];
     dk_a32 grouping_off;      /* too small to group by mobility (policy/fallback.h) */
+    struct dk_node_daemons daemons[DECKLE_MAX_NODES];
+    dk_counter events[DK_NR_EVENTS];
 };
 
 /* ---- the handle ---------------------------------------------------------------------------- */
+
+/* A registered shrinker (reclaim.c). */
+struct dk_shrinker_slot {
+    dk_aword owner;    /* address of the shrinker that has the slot; 0 = free */
+    dk_aword shrinker; /* the same while it may be called, else 0 */
+    dk_aword users;    /* calls that are running */
+};
 
 struct deckle {
     /* What one allocation and one free read. */
@@ -315,6 +395,15 @@ struct deckle {
     const uint8_t *cpu_nodes;
     struct deckle_host host;
     uint64_t handle_magic;
+    /* Under pressure: what belongs to this process. */
+    dk_aword hooks;           /* address of the struct deckle_pressure_hooks; 0 = none */
+    dk_a32 gfp_denied;        /* flags that requests act as if they had not given */
+    dk_a32 oom_lock;          /* 1: somebody is in the oom hook */
+    dk_a32 anonymous;         /* requests without a task that reclaim or compact now */
+    dk_a32 suppressed;        /* failures not reported since the last report */
+    dk_a32 last_report;       /* second of it + 1; 0 = none yet */
+    dk_a32 nr_shrinkers;      /* slots from here on were never used */
+    struct dk_shrinker_slot shrinkers[DECKLE_MAX_SHRINKERS];
 };
 
 /* Why requests leave the fast path (deckle.slow). */
@@ -324,7 +413,9 @@ struct deckle {
 #define DK_SLOW_HOOKS       (1u << 3) /* on_alloc / on_free */
 #define DK_SLOW_NUMA        (1u << 4) /* more than one node: fast_zone depends on the CPU */
 #define DK_SLOW_GROUPING    (1u << 5) /* grouping by mobility is off */
-#define DK_SLOW_FREE        (~(DK_SLOW_GROUPING | DK_SLOW_NUMA)) /* what a free cares for */
+#define DK_SLOW_TASK        (1u << 6) /* tasks may restrict where their requests go */
+#define DK_SLOW_FREE                                                                               \
+    (~(DK_SLOW_GROUPING | DK_SLOW_NUMA | DK_SLOW_TASK)) /* what a free cares for */
 
 /* ---- the state byte ------------------------------------------------------------------------
  * 0: the frame heads no allocated block (it is free, in a cache, or a tail).

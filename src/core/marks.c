@@ -78,13 +78,16 @@ static void update_reserves(struct deckle *d, uint32_t node)
 {
     uint64_t managed[DECKLE_NR_ZONE_TYPES] = {0};
     uint64_t reserve[DECKLE_NR_ZONE_TYPES][DECKLE_NR_ZONE_TYPES] = {{0}};
+    uint32_t ratio[DECKLE_NR_ZONE_TYPES];
     struct dk_zone *zone;
 
     for (uint32_t type = 0; type < DECKLE_NR_ZONE_TYPES; type++)
         if ((zone = dk_node_zone(d, node, type)))
             managed[type] = managed_of(zone);
+    for (uint32_t type = 0; type < DECKLE_NR_ZONE_TYPES; type++)
+        ratio[type] = dk_a32_load_relaxed(&d->sb->vm.lowmem_reserve_ratio[type]);
     if (!d->sb->no_watermarks)
-        dk_lowmem_reserve(managed, dk_lowmem_reserve_ratio_default, reserve);
+        dk_lowmem_reserve(managed, ratio, reserve);
     for (uint32_t type = 0; type < DECKLE_NR_ZONE_TYPES; type++) {
         if (!(zone = dk_node_zone(d, node, type)))
             continue;
@@ -111,8 +114,9 @@ static void update_caches(struct deckle *d, struct dk_zone *zone)
     uint64_t managed = managed_of(zone);
     uint32_t cpus = dk_node_cpus(d, zone->node);
     uint32_t batch = dk_pcp_batch(managed, d->sb->page_shift);
+    uint32_t fraction = dk_a32_load_relaxed(&d->sb->vm.percpu_pagelist_high_fraction);
     struct dk_pcp_state state = dk_pcp_state_make(managed, dk_load_relaxed(&zone->low),
-                                                  cpus ? cpus : d->nr_cpus, batch, 0);
+                                                  cpus ? cpus : d->nr_cpus, batch, fraction);
 
     dk_a32_store_relaxed(&zone->batch, state.batch);
     dk_a32_store_relaxed(&zone->high_min, managed ? state.high_min : 0);

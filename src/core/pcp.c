@@ -200,6 +200,12 @@ void dk_pcp_open(struct deckle *d, struct dk_zone *zone)
 
 uint64_t dk_pcp_versions(const struct deckle *d, const struct dk_zone *zone, uint64_t *cached)
 {
+    return dk_pcp_versions_from(d, zone, 0, cached);
+}
+
+uint64_t dk_pcp_versions_from(const struct deckle *d, const struct dk_zone *zone, unsigned order,
+                              uint64_t *cached)
+{
     uint64_t sum = 0;
 
     *cached = 0;
@@ -207,7 +213,7 @@ uint64_t dk_pcp_versions(const struct deckle *d, const struct dk_zone *zone, uin
         return 0;
     for (uint32_t cpu = 0; cpu < d->nr_cpus; cpu++) {
         const struct dk_pcp_set *set = dk_set(d, zone->number, cpu);
-        for (unsigned list = 0; list < DK_PCP_LISTS; list++) {
+        for (unsigned list = order * DK_PCP_TYPES; list < DK_PCP_LISTS; list++) {
             uint32_t held;
 #ifdef DK_HAVE_RSEQ
             if (d->kind == DK_PCP_RSEQ)

@@ -71,6 +71,9 @@ int dk_pcp_drain_zone(struct deckle *d, struct dk_zone *zone, uint64_t *moved);
  * line a list is read.
  */
 uint64_t dk_pcp_versions(const struct deckle *d, const struct dk_zone *zone, uint64_t *cached);
+/* The same for the lists of this order and above. */
+uint64_t dk_pcp_versions_from(const struct deckle *d, const struct dk_zone *zone, unsigned order,
+                              uint64_t *cached);
 
 /* Keep the caches of a zone closed (pushes and pops go to the shared level), or open them again.
  * Counts. Set-up. */

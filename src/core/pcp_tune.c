@@ -304,7 +304,9 @@ void dk_pcp_resize(struct deckle *d, struct dk_zone *zone)
 {
     uint64_t managed = dk_load_relaxed(&zone->managed);
     uint32_t cpus = cpus_of(d, zone), batch = dk_pcp_batch(managed, d->sb->page_shift);
-    struct dk_pcp_state s = dk_pcp_state_make(managed, dk_load_relaxed(&zone->low), cpus, batch, 0);
+    uint32_t fraction = dk_a32_load_relaxed(&d->sb->vm.percpu_pagelist_high_fraction);
+    struct dk_pcp_state s =
+        dk_pcp_state_make(managed, dk_load_relaxed(&zone->low), cpus, batch, fraction);
 
     /* The formula's floor of four batches can be more than the zone has to give. */
     uint64_t share = dk_div64(managed / DK_PCP_FRACTION_LEAST, cpus);

@@ -12,6 +12,7 @@
 #include "base/rseq.h"
 #include "core/config.h"
 #include "core/pcp.h"
+#include "core/pressure.h"
 #include "core/zonelist.h"
 
 /* ---- attach ------------------------------------------------------------------------------- */
@@ -162,13 +163,15 @@ int dk_handle_attach(struct deckle *d, struct dk_superblock *sb, uint64_t bytes,
 void dk_update_slow(struct deckle *d)
 {
     const struct dk_superblock *sb = d->sb;
-    uint32_t slow = dk_a32_load_relaxed(&sb->debug) ? DK_SLOW_DEBUG : 0;
+    uint32_t slow = dk_a32_load_relaxed(&d->slow) & DK_SLOW_DEBUG;
 
+    slow |= dk_a32_load_relaxed(&sb->debug) ? DK_SLOW_DEBUG : 0;
     slow |= d->descriptors ? DK_SLOW_DESCRIPTORS : 0;
     slow |= d->owners ? DK_SLOW_OWNERS : 0;
     slow |= d->host.on_alloc || d->host.on_free ? DK_SLOW_HOOKS : 0;
     slow |= sb->nr_nodes > 1 ? DK_SLOW_NUMA : 0;
     slow |= dk_grouping(d) ? 0 : DK_SLOW_GROUPING;
+    slow |= dk_hooks_restrict(d) ? DK_SLOW_TASK : 0;
     dk_a32_store_release(&d->slow, slow);
 }
 
@@ -268,6 +271,7 @@ int deckle_init(void *mem, size_t mem_size, const struct deckle_config *cfg,
         return error;
     write_numbers(sb, &plan);
     sb->kind = kind;
+    dk_tunables_init(sb);
     write_zones(sb, &plan);
     write_topology(sb, cfg);
     error = dk_handle_attach(mem, sb, plan.total_bytes, host);

@@ -277,6 +277,14 @@ static unsigned take_from_block(struct dk_call *c, const struct dk_span *span, u
     return got;
 }
 
+unsigned dk_block_take(struct dk_call *c, const struct dk_span *span, uint32_t block, uint32_t *fis,
+                       unsigned want)
+{
+    unsigned type = dk_w_type(dk_load_seq(&c->d->words[block]));
+    struct use use = {.expect = type, .become = type, .limit = DK_BLOCK_FRAMES};
+    return take_from_block(c, span, block, &use, fis, want);
+}
+
 /* ---- the CPU's own blocks
  * --------------------------------------------------------------------- */
 
@@ -430,8 +438,10 @@ static void boost(const struct deckle *d, struct dk_zone *zone)
 {
     uint64_t next = dk_load_relaxed(&zone->boost);
     if (dk_watermark_boost(&next, dk_load_relaxed(&zone->high), dk_load_relaxed(&zone->managed),
-                           DK_BLOCK_FRAMES, d->sb->boost_factor))
+                           DK_BLOCK_FRAMES, dk_a32_load_relaxed(&d->sb->boost_factor))) {
         dk_store_relaxed(&zone->boost, (dk_word)next);
+        dk_a32_store_relaxed(&zone->boosted, 1);
+    }
 }
 
 /* For the policy of fallbacks: bit o of orders[t] = some block of type t has its largest run

@@ -39,6 +39,11 @@ void dk_zone_account(struct dk_zone *zone, struct dk_pcp_set *set, dk_word from,
  * block. n may be 0: what a rolled-back claim owes. */
 void dk_block_give(struct dk_call *c, const struct dk_span *span, uint32_t block, unsigned n);
 
+/* Up to want runs of c->take->order (below a pageblock) of just this pageblock, whatever its type.
+ */
+unsigned dk_block_take(struct dk_call *c, const struct dk_span *span, uint32_t block, uint32_t *fis,
+                       unsigned want);
+
 /* The block as a whole: from free to allocated with this type (DK_NONE = its own; false if it may
  * not have it), and back. isolated: take it although it is isolated. */
 bool dk_block_take_whole(struct dk_call *c, const struct dk_span *span, uint32_t block,
