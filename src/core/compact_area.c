@@ -10,8 +10,8 @@
  *      elsewhere and made a complete allocation before the hook sees it: order, Movable, compound
  *      mark, owner tag, one reference. While the hook runs the old block is its user's and the new
  *      one is the compactor's, until the hook lets the user know it.
- *   3  The hook says OK: the new block is the user's (who may have freed it already), the old one is
- *      the compactor's, who clears its state byte but keeps its bits: it is taken, like those of
+ *   3  The hook says OK: the new block is the user's (who may have freed it already), the old one
+ *      is the compactor's, who clears its state byte but keeps its bits: it is taken, like those of
  *      step 1. The hook says anything else: the old block is whose it was, the new one goes back.
  *   4  All frames of the area are taken: it is a block like one that came from dk_zone_take, the
  *      captured block of the reference. Nobody could have taken a part of it meanwhile, which is

@@ -231,7 +231,7 @@ uint64_t dk_direct_reclaim(struct dk_request *r)
 static bool node_allows_reclaim(const struct dk_request *r, uint32_t node)
 {
     const struct deckle *d = r->d;
-    bool has_cpus = dk_nodes_with_cpus(d) >> node & 1;
+    bool has_cpus = dk_node_cpus(d, node) > 0;
     return dk_node_distance(d, r->node, node) <= RECLAIM_DISTANCE &&
            (!has_cpus || node == d->cpu_nodes[r->cpu < d->nr_cpus ? r->cpu : 0]);
 }

@@ -41,8 +41,10 @@ static inline uint64_t dk_direct_target(unsigned order)
 static inline bool dk_node_reclaim_pays(uint64_t unmapped, uint64_t slab, uint64_t managed,
                                         unsigned min_unmapped_ratio, unsigned min_slab_ratio)
 {
-    return unmapped > dk_muldiv64(managed, min_unmapped_ratio, 100) ||
-           slab > dk_muldiv64(managed, min_slab_ratio, 100);
+    const uint64_t most = UINT64_C(1) << 52; /* counts are a shrinker's word: let none overflow */
+
+    return dk_min64(unmapped, most) * 100 > managed * min_unmapped_ratio ||
+           dk_min64(slab, most) * 100 > managed * min_slab_ratio;
 }
 
 #endif
