@@ -345,7 +345,7 @@ static enum step oom(struct slow *s)
     const struct deckle_pressure_hooks *hooks = dk_hooks(r->d);
     enum step next = FAIL;
     uint32_t unlocked = 0;
-    if ((!hooks || !hooks->oom) && !wants(s, DECKLE_GFP_NOFAIL))
+    if ((!hooks || !hooks->oom) && !(wants(s, DECKLE_GFP_NOFAIL) && somebody_reclaims(r->d)))
         return FAIL;
     if (!dk_a32_cas(&r->d->oom_lock, &unlocked, 1)) {
         dk_wait(r->d, DECKLE_WAIT_OOM, DK_TICK_NS);
