@@ -5,11 +5,12 @@
  * The migration scanner goes through the pageblocks from the bottom and empties, in each, the area
  * of the wanted order that takes the fewest moves; the free scanner finds room from the top. Where
  * they meet the zone is done. Pageblocks that are free as a whole are neither emptied nor filled.
- * For whole pageblocks room is first looked for in pageblocks that hold something fixed: these can
- * never become free, so filling them costs no block.
+ * For whole pageblocks room is first looked for in pageblocks that cannot become free, so that
+ * filling them costs no block: those where a move was refused in this pass (a few are remembered),
+ * and those that hold something fixed.
  *
- * The position of the migration scanner outlives the run, so that the next one goes on there; it is
- * a hint. Any number of threads may scan a zone at once: what they take is theirs, and an area that
+ * The position of the migration scanner outlives the run, so that the next one goes on there; it
+ * and the refused pageblocks are hints. Any number of threads may scan a zone at once: what they take is theirs, and an area that
  * two of them empty at the same time is given up by at least one.
  *
  * Bounded by the pageblocks of the zone, and by the caller's budget of pageblocks worked on.
@@ -79,6 +80,40 @@ static bool is_stuck(const struct deckle *d, uint32_t block)
     return survey.fixed;
 }
 
+/* Pageblocks that could not be emptied: a slot each, the later one wins. */
+static dk_a32 *stuck_slot(struct dk_zone *zone, uint32_t block)
+{
+    return &zone->compact.stuck[block % DK_ARRAY_LEN(zone->compact.stuck)];
+}
+
+static bool is_remembered(struct dk_zone *zone, uint32_t block)
+{
+    return dk_a32_load_relaxed(stuck_slot(zone, block)) == block + 1;
+}
+
+static void forget_all(struct dk_zone *zone)
+{
+    for (unsigned i = 0; i < DK_ARRAY_LEN(zone->compact.stuck); i++)
+        dk_a32_store_relaxed(&zone->compact.stuck[i], 0);
+}
+
+static uint32_t take_from_remembered(struct dk_free_scanner *f, unsigned order, uint32_t avoid)
+{
+    struct dk_take take = {.order = order};
+    struct dk_call call = {f->d, f->zone, dk_stat_set(f->d, f->zone->number), &take};
+    for (unsigned i = 0; i < DK_ARRAY_LEN(f->zone->compact.stuck); i++) {
+        const struct dk_span *span = NULL;
+        uint32_t block = dk_a32_load_relaxed(&f->zone->compact.stuck[i]) - 1, fi;
+        if (block == DK_NONE || block == avoid ||
+            dk_zone_block_from(f->d, f->zone, block, &span) != block ||
+            !is_target(f, dk_load_relaxed(&f->d->words[block]), order))
+            continue;
+        if (dk_block_take(&call, span, block, &fi, 1))
+            return fi;
+    }
+    return DK_NONE;
+}
+
 /* From *cursor down to `floor`. only_stuck: pageblocks that cannot be emptied. */
 static uint32_t take_from(struct dk_free_scanner *f, uint32_t *cursor, unsigned order,
                           uint32_t floor, uint32_t avoid, bool only_stuck)
@@ -110,6 +145,8 @@ uint32_t dk_free_scanner_take(struct dk_free_scanner *f, unsigned order, uint32_
     if (order >= DK_BLOCK_ORDER)
         return DK_NONE;
     if (f->use_stuck)
+        fi = take_from_remembered(f, order, avoid);
+    if (f->use_stuck && fi == DK_NONE)
         fi = take_from(f, &f->stuck[order], order, 0, avoid, true);
     return fi != DK_NONE ? fi : take_from(f, &f->cursor[order], order, f->floor, avoid, false);
 }
@@ -216,13 +253,15 @@ static enum dk_compact_result scan_zone(struct scan *s, uint32_t block)
     const struct dk_span *span = NULL;
     uint64_t scanned = 0;
     enum dk_compact_result result = DK_COMPACT_FAILED;
+    bool whole = c->order == DK_COMPACT_WHOLE || c->order == DK_BLOCK_ORDER;
     for (;; block++) {
         enum dk_area_result area;
         block = dk_zone_block_from(c->d, s->zone, block, &span);
         if (block == DK_NONE || !c->budget)
             break;
         scanned++;
-        if (!worth_a_look(c, dk_load_relaxed(&c->d->words[block])))
+        if (!worth_a_look(c, dk_load_relaxed(&c->d->words[block])) ||
+            (whole && is_remembered(s->zone, block)))
             continue;
         c->budget--;
         s->free.floor = block + 1;
@@ -231,11 +270,15 @@ static enum dk_compact_result scan_zone(struct scan *s, uint32_t block)
             result = DK_COMPACT_SUCCESS;
             break;
         }
+        if (area == DK_AREA_FAILED && whole)
+            dk_a32_store_relaxed(stuck_slot(s->zone, block), block + 1);
         if (area == DK_AREA_NO_TARGET) {
             block = DK_NONE; /* the scanners have met */
             break;
         }
     }
+    if (block == DK_NONE)
+        forget_all(s->zone);
     dk_a32_store_relaxed(&s->zone->compact.migrate_block, block == DK_NONE ? 0 : block);
     dk_count(c->d, DK_EVENT_COMPACT_MIGRATE_SCANNED, scanned);
     dk_count(c->d, DK_EVENT_COMPACT_FREE_SCANNED, s->free.scanned);

@@ -209,9 +209,13 @@ static uint64_t shrink(struct work *w, unsigned priority, uint64_t target)
 static void end_boost(struct work *w, uint64_t boost)
 {
     uint64_t target = dk_min64(boost, DK_KSWAPD_STEP_MOST), freed = 0;
+    unsigned priority = DK_DEF_PRIORITY;
     w->call.deny = DECKLE_SHRINKER_IO;
-    for (unsigned p = DK_DEF_PRIORITY; p >= DK_BOOST_PRIORITY_LEAST && freed < target; p--)
-        freed += shrink(w, p, target - freed);
+    while (priority >= DK_BOOST_PRIORITY_LEAST && freed < target) {
+        uint64_t n = shrink(w, priority, target - freed);
+        freed += n;
+        priority -= !n; /* not harder while it works */
+    }
     w->call.deny = 0;
     lower_boosts(w, freed < target ? boost : freed);
     if (!boost_of(w->d, w->node, w->highest))

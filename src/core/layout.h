@@ -199,6 +199,7 @@ struct dk_span {
 struct dk_compact_memory {
     dk_a32 deferral;      /* packed struct dk_compact_deferral */
     dk_a32 migrate_block; /* block where the migration scanner goes on; 0 = at the start */
+    dk_a32 stuck[16];     /* blocks + 1 that could not be emptied in this pass */
 };
 
 struct dk_zone {
