@@ -21,13 +21,15 @@
  *
  * fork. The child has a copy of the pool, as of all private memory: both go on with their own, and
  * neither sees the other's. Threads that were inside a call when another forked do not exist in the
- * child; what their operation held, at most one refill or one block each, is lost to the child's
- * pool, and deckle_validate may find it. No handler is needed around fork.
+ * child, nor do background threads; what their operation held, at most one refill or one block each
+ * (a compaction: the area it was emptying), is lost to the child's pool, and deckle_validate may
+ * find it. No handler is needed around fork.
  */
 #ifndef DECKLE_LINUX_H
 #define DECKLE_LINUX_H
 
 #include <deckle.h>
+#include <deckle/pressure.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -48,6 +50,8 @@ enum deckle_pages {
 #define DECKLE_CREATE_RESERVE  (1u << 2) /* addresses only: no frame can be read or written until
                                           * the caller maps it; ZERO and poison: ENOTSUP */
 #define DECKLE_CREATE_QUIET    (1u << 3) /* nothing on standard error */
+#define DECKLE_CREATE_BACKGROUND (1u << 4) /* threads kswapdN and kcompactdN for each node: reclaim
+                                            * and compaction in the background */
 
 /* Zero in every field but size and one of bytes and frames is a sensible default. */
 struct deckle_create_options {
@@ -67,6 +71,10 @@ struct deckle_create_options {
     void (*bad)(void *ctx, const struct deckle_bad_report *report);
     void (*leak)(void *ctx, const struct deckle_allocated *block);
     void *ctx;
+    /* Hooks under pressure (deckle/pressure.h), NULL = none; copied. What they leave out the host
+     * supplies as far as it can: task (deckle_current_task), now, wait, failure (a report on
+     * standard error), and with BACKGROUND wake. */
+    const struct deckle_pressure_hooks *pressure;
     const char **reason; /* if not NULL: a static sentence when deckle_create fails */
 };
 
@@ -82,6 +90,10 @@ DECKLE_API int deckle_create(const struct deckle_create_options *options, struct
  * for all). No other call on the pool may run or follow. NULL is allowed.
  */
 DECKLE_API uint64_t deckle_destroy(struct deckle *d);
+
+/* The calling thread's task, for its scopes: deckle_memalloc_noio_save() and the like. Pools with
+ * BACKGROUND or hooks that leave out task ask for it. Any context. */
+DECKLE_API struct deckle_task *deckle_current_task(void);
 
 /* Address of a frame; NULL if the pool has no such frame. For pools that deckle_create made, as the
  * functions below. Any context. */

@@ -10,8 +10,8 @@
  * and those that hold something fixed.
  *
  * The position of the migration scanner outlives the run, so that the next one goes on there; it
- * and the refused pageblocks are hints. Any number of threads may scan a zone at once: what they take is theirs, and an area that
- * two of them empty at the same time is given up by at least one.
+ * and the refused pageblocks are hints. Any number of threads may scan a zone at once: what they
+ * take is theirs, and an area that two of them empty at the same time is given up by at least one.
  *
  * Bounded by the pageblocks of the zone, and by the caller's budget of pageblocks worked on.
  */

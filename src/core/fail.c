@@ -24,12 +24,9 @@ static unsigned first_list_order(const struct dk_request *r)
     return r->ask.flags & DECKLE_REQ_CHEAP ? r->ask.order : 0;
 }
 
-static uint64_t list_versions(const struct dk_request *r, const struct dk_zone *zone,
-                              uint64_t *cached)
+static bool lists_empty(const struct dk_request *r, const struct dk_zone *zone, uint64_t *version)
 {
-    unsigned order = first_list_order(r);
-    *cached = 0;
-    return order <= DK_PCP_MAX_ORDER ? dk_pcp_versions_from(r->d, zone, order, cached) : 0;
+    return dk_pcp_lists_empty(r->d, zone, first_list_order(r), version);
 }
 
 /* Nothing fits, in any zone the request may use, caches included? *version as in zone.h. */
@@ -40,9 +37,7 @@ static bool nothing_anywhere(struct dk_request *r, uint32_t alloc_flags, uint64_
     dk_request_fill_take(r, alloc_flags, &take);
     struct dk_zone *zone = dk_request_first_zone(r, &walk);
     for (; zone; zone = dk_zonelist_next(r->d, &walk)) {
-        uint64_t cached = 0;
-        *version += list_versions(r, zone, &cached);
-        if (cached)
+        if (!lists_empty(r, zone, version))
             return false;
         /* A zone refused for its mark, not for want of blocks, may show some. */
         if (dk_request_below_limit(r, zone) && !dk_request_verdict(r, zone, alloc_flags, 0) &&
@@ -58,9 +53,8 @@ bool dk_drain_eligible(struct dk_request *r)
     bool all = true;
     struct dk_zone *zone = dk_request_first_zone(r, &walk);
     for (; zone; zone = dk_zonelist_next(r->d, &walk)) {
-        uint64_t cached = 0;
-        list_versions(r, zone, &cached);
-        if (cached && dk_pcp_drain_zone(r->d, zone, NULL))
+        uint64_t version = 0;
+        if (!lists_empty(r, zone, &version) && dk_pcp_drain_zone(r->d, zone, NULL))
             all = false;
     }
     return all;
@@ -135,9 +129,8 @@ static bool sum_versions(struct dk_request *r, uint32_t alloc_flags, uint64_t *v
     struct dk_zone *zone = dk_request_first_zone(r, &walk);
     *version = r->epoch;
     for (; zone; zone = dk_zonelist_next(r->d, &walk)) {
-        uint64_t cached;
-        *version += list_versions(r, zone, &cached);
-        if (cached || !dk_zone_shows_nothing(r->d, zone, &take, version))
+        if (!lists_empty(r, zone, version) ||
+            !dk_zone_shows_nothing(r->d, zone, &take, version))
             return false;
     }
     return true;

@@ -53,6 +53,23 @@ static inline bool dk_index_root_shows(const struct deckle *d, const struct dk_s
     return ((tree == 0 || tree >= DK_GROUP_BASE ? ~w : w) & DK_IX_CHILDREN) != 0;
 }
 
+/* Do the roots of `nr` trees from `tree` on show nothing? As dk_index_empty of all their items. */
+static inline bool dk_index_roots_empty(const struct deckle *d, const struct dk_span *span,
+                                        uint32_t tree, uint32_t nr, uint64_t *version)
+{
+    const dk_aword *root = &d->index[span->index_word + tree];
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < nr; i++) {
+        dk_word w = dk_load_seq(&root[i]);
+        bool inverted = tree + i == 0 || tree + i >= DK_GROUP_BASE;
+        sum += w / DK_IX_VERSION;
+        if ((inverted ? ~w : w) & DK_IX_CHILDREN)
+            return false;
+    }
+    *version += sum;
+    return true;
+}
+
 /* Is nothing shown of the items lo … hi-1? *version += the versions of the words that bound the
  * answer. */
 bool dk_index_empty(const struct deckle *d, const struct dk_span *span, uint32_t tree, uint32_t lo,

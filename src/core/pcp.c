@@ -200,12 +200,6 @@ void dk_pcp_open(struct deckle *d, struct dk_zone *zone)
 
 uint64_t dk_pcp_versions(const struct deckle *d, const struct dk_zone *zone, uint64_t *cached)
 {
-    return dk_pcp_versions_from(d, zone, 0, cached);
-}
-
-uint64_t dk_pcp_versions_from(const struct deckle *d, const struct dk_zone *zone, unsigned order,
-                              uint64_t *cached)
-{
     uint64_t sum = 0;
 
     *cached = 0;
@@ -213,7 +207,7 @@ uint64_t dk_pcp_versions_from(const struct deckle *d, const struct dk_zone *zone
         return 0;
     for (uint32_t cpu = 0; cpu < d->nr_cpus; cpu++) {
         const struct dk_pcp_set *set = dk_set(d, zone->number, cpu);
-        for (unsigned list = order * DK_PCP_TYPES; list < DK_PCP_LISTS; list++) {
+        for (unsigned list = 0; list < DK_PCP_LISTS; list++) {
             uint32_t held;
 #ifdef DK_HAVE_RSEQ
             if (d->kind == DK_PCP_RSEQ)
@@ -225,6 +219,39 @@ uint64_t dk_pcp_versions_from(const struct deckle *d, const struct dk_zone *zone
         }
     }
     return sum;
+}
+
+/* One line a list, and little else: requests that must cost nothing come through here. */
+static bool list_empty(const struct dk_pcp_list_head *lh, bool cells, uint64_t *version)
+{
+#ifdef DK_HAVE_RSEQ
+    if (!cells) {
+        dk_word head = dk_load_seq(&lh->head);
+        *version += dk_rseq_pops(head);
+        return !dk_rseq_index(head);
+    }
+#endif
+    (void)cells;
+    uint32_t live = dk_a32_load_seq(&lh->live);
+    *version += live / DK_LIVE_VERSION;
+    return !(live & DK_LIVE);
+}
+
+bool dk_pcp_lists_empty(const struct deckle *d, const struct dk_zone *zone, unsigned order,
+                        uint64_t *version)
+{
+    bool cells = d->kind == DK_PCP_CELLS, empty = true;
+    uint64_t sum = 0;
+
+    if (d->kind == DK_PCP_NONE || order > DK_PCP_MAX_ORDER)
+        return true;
+    for (uint32_t cpu = 0; cpu < d->nr_cpus; cpu++) {
+        const struct dk_pcp_set *set = dk_set(d, zone->number, cpu);
+        for (unsigned list = order * DK_PCP_TYPES; list < DK_PCP_LISTS; list++)
+            empty &= list_empty(dk_pcp_head(d, set, list), cells, &sum);
+    }
+    *version += sum;
+    return empty;
 }
 
 void dk_pcp_list_stat(const struct deckle *d, uint32_t zone, uint32_t cpu, unsigned list,

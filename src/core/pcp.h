@@ -71,9 +71,9 @@ int dk_pcp_drain_zone(struct deckle *d, struct dk_zone *zone, uint64_t *moved);
  * line a list is read.
  */
 uint64_t dk_pcp_versions(const struct deckle *d, const struct dk_zone *zone, uint64_t *cached);
-/* The same for the lists of this order and above. */
-uint64_t dk_pcp_versions_from(const struct deckle *d, const struct dk_zone *zone, unsigned order,
-                              uint64_t *cached);
+/* The same for the lists of this order and above, and only whether they were all empty. */
+bool dk_pcp_lists_empty(const struct deckle *d, const struct dk_zone *zone, unsigned order,
+                        uint64_t *version);
 
 /* Keep the caches of a zone closed (pushes and pops go to the shared level), or open them again.
  * Counts. Set-up. */

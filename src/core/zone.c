@@ -619,9 +619,32 @@ static bool type_fits(const struct dk_take *take, unsigned type)
     return type == take->type || !(take->flags & DK_ALLOC_NOFRAGMENT);
 }
 
+/* Without a limit the roots say it. The trees of a type, largest run first, are neighbours. */
+static bool roots_show_nothing(struct dk_call *c, uint64_t *version)
+{
+    unsigned order = c->take->order;
+    DK_FOR_EACH_SPAN(c->d, c->zone, span) {
+        if (order > DK_BLOCK_ORDER &&
+            !dk_index_roots_empty(c->d, span, dk_group_class(order), 1, version))
+            return false;
+        for (unsigned type = 0; type <= DECKLE_CMA && order <= DK_BLOCK_ORDER; type++) {
+            uint32_t tree = dk_class(type, DK_BLOCK_ORDER, false), nr = DK_RUNS - order;
+            if (!type_fits(c->take, type))
+                continue;
+            if (!dk_index_roots_empty(c->d, span, tree, nr, version) ||
+                (type < DK_PCP_TYPES &&
+                 !dk_index_roots_empty(c->d, span, tree + DK_OWNED_BASE, nr, version)))
+                return false;
+        }
+    }
+    return true;
+}
+
 static bool nothing_shown(struct dk_call *c, uint64_t *version)
 {
     unsigned order = c->take->order;
+    if (!c->take->limit_pfn)
+        return roots_show_nothing(c, version);
     if (order > DK_BLOCK_ORDER)
         return tree_empty(c, dk_group_class(order), version);
     for (unsigned type = 0; type <= DECKLE_CMA; type++) {
@@ -632,7 +655,7 @@ static bool nothing_shown(struct dk_call *c, uint64_t *version)
                 return false;
         }
     }
-    return !c->take->limit_pfn || order == DK_BLOCK_ORDER || cut_blocks_empty(c, version);
+    return order == DK_BLOCK_ORDER || cut_blocks_empty(c, version);
 }
 
 /* Contract rule 6: twice, with the same versions. */

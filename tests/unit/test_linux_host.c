@@ -224,7 +224,7 @@ static void h033_every_option_has_its_bounds(void **state)
         {{.bytes = 1, .max_order = 8}, DECKLE_EINVAL, "max_order"},
         {{.bytes = 1, .max_order = 19}, DECKLE_EINVAL, "max_order"},
         {{.bytes = 1, .pages = 5}, DECKLE_EINVAL, "pages"},
-        {{.bytes = 1, .flags = 1u << 4}, DECKLE_EINVAL, "flags"},
+        {{.bytes = 1, .flags = 1u << 5}, DECKLE_EINVAL, "flags"},
         {{.bytes = 1, .features = 1u << 31}, DECKLE_EINVAL, "features"},
         {{.bytes = 1, .pcp_capacity = 1}, DECKLE_EINVAL, "pcp_capacity"},
         {{.bytes = 1, .flags = DECKLE_CREATE_RESERVE | DECKLE_CREATE_POPULATE},

@@ -115,8 +115,7 @@ static unsigned one_day(unsigned fail_at, void (*inside)(struct machine *), uint
     machine_start(&m);
     for (unsigned i = 0; i < 40; i++) {
         static const uint32_t gfps[] = {DECKLE_GFP_KERNEL, GFP_M,
-                                        DECKLE_GFP_KERNEL | DECKLE_GFP_RETRY_MAYFAIL,
-                                        DECKLE_GFP_KERNEL | DECKLE_GFP_RECLAIMABLE};
+                                        DECKLE_GFP_KERNEL | DECKLE_GFP_RETRY_MAYFAIL, GFP_R};
         machine_alloc(&m, gfps[i % 4], (uint32_t)test_random_below(&random, 10));
         while (i % 8 == 0 && deckle_reclaim_step(m.d, 0, NULL) > 0)
             continue;

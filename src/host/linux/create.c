@@ -18,7 +18,8 @@
 #include "host/linux/hosted.h"
 
 #define KNOWN_FLAGS                                                                                \
-    (DECKLE_CREATE_NUMA | DECKLE_CREATE_POPULATE | DECKLE_CREATE_RESERVE | DECKLE_CREATE_QUIET)
+    (DECKLE_CREATE_NUMA | DECKLE_CREATE_POPULATE | DECKLE_CREATE_RESERVE |                         \
+     DECKLE_CREATE_QUIET | DECKLE_CREATE_BACKGROUND)
 
 /* Options with their defaults filled in, and what follows from them. */
 struct plan {
@@ -50,6 +51,9 @@ static int read_options(struct plan *p, const struct deckle_create_options *opti
         *o->reason = NULL;
     o->page_shift = o->page_shift ? o->page_shift : 12;
     o->max_order = o->max_order ? o->max_order : DECKLE_DEFAULT_MAX_ORDER;
+    if (o->pressure && (o->pressure->size != sizeof(*o->pressure) ||
+                        (o->pressure->flags & ~DECKLE_HOOKS_RESTRICT)))
+        return refuse(DECKLE_EINVAL, p, "pressure must be a struct deckle_pressure_hooks");
     if (o->flags & ~KNOWN_FLAGS)
         return refuse(DECKLE_EINVAL, p, "flags has bits other than DECKLE_CREATE_…");
     if (o->page_shift < 10 || o->page_shift > 30)
@@ -201,6 +205,8 @@ static int create_around(struct plan *p, struct hosted *frames, struct deckle **
     if (!h)
         return refuse(DECKLE_EBACKING, p, "no address space for the metadata");
     error = open_pool(p, h, out);
+    if (!error)
+        error = hosted_start_daemons(h, *out, p->topology.memory_nodes);
     if (error) {
         hosted_annotate_end(h);
         munmap(h, h->metadata_bytes);
@@ -227,6 +233,9 @@ static int create(struct plan *p, struct deckle **out)
                             .flags = p->o.flags, .bad = p->o.bad, .leak = p->o.leak,
                             .ctx = p->o.ctx};
     int error = plan_sizes(p);
+
+    if (p->o.pressure)
+        frames.user = *p->o.pressure;
 
     if (error)
         return error;
@@ -278,6 +287,7 @@ uint64_t deckle_destroy(struct deckle *d)
     h = hosted_of(d);
     if (h->magic != HOSTED_MAGIC)
         return 0;
+    hosted_stop_daemons(h);
     frames = deckle_exit(d, hosted_leak);
     hosted_annotate_end(h);
     hosted_unmap_frames(h);

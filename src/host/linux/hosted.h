@@ -4,6 +4,7 @@
 #define DK_HOST_LINUX_HOSTED_H
 
 #include <deckle/linux.h>
+#include <deckle/pressure.h>
 
 #include "base/atomic.h"
 
@@ -25,6 +26,9 @@ struct hosted {
     uint64_t leaks;        /* blocks that deckle_destroy has met */
     dk_a32 report_minute;  /* reports of refused frees are limited by the minute */
     dk_a32 reports;
+    struct daemons *daemons;            /* NULL: no background threads */
+    struct deckle_pressure_hooks user;  /* as given; size 0 = none */
+    struct deckle_pressure_hooks hooks; /* with what the host adds */
 };
 
 #define HOSTED_MAGIC UINT64_C(0x64656b636c652b6c)
@@ -57,6 +61,14 @@ void hosted_annotate(struct hosted *h, struct deckle_host *host);
 
 /* All frames may be touched again by whoever gets their addresses next. */
 void hosted_annotate_end(struct hosted *h);
+
+/* ---- daemons.c ----------------------------------------------------------------------------- */
+
+/* Set the pool's hooks under pressure and start its background threads, as far as they were asked
+ * for. nodes: bit per node with memory. DECKLE_OK or DECKLE_EBACKING, with nothing started. */
+int hosted_start_daemons(struct hosted *h, struct deckle *d, uint64_t nodes);
+/* They have ended when it returns. */
+void hosted_stop_daemons(struct hosted *h);
 
 /* ---- map.c --------------------------------------------------------------------------------- */
 
