@@ -167,7 +167,8 @@ static void h075_hooks_call_back(void **state)
     assert_true(one_day(0, call_back, DECKLE_FEATURE_NO_CACHES) > 50);
 }
 
-/* Without a task hook nobody knows that a callback calls back; the depth is bounded all the same. */
+/* Without a task hook nobody knows that a callback calls back; the depth is bounded all the same.
+ */
 static unsigned depth, deepest;
 
 static void dive(struct machine *m)
