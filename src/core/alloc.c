@@ -146,22 +146,22 @@ int dk_request_verdict(const struct dk_request *r, struct dk_zone *zone, uint32_
 /* ---- one zone
  * --------------------------------------------------------------------------------- */
 
-static void count_node(struct dk_request *r, struct dk_zone *zone)
+void dk_request_count_node(const struct dk_request *r, const struct dk_zone *zone, uint32_t n)
 {
     struct deckle *d = r->d;
     if (dk_unlikely(zone->node != r->preferred->node)) {
-        dk_counter_add(&dk_stat_set(d, zone->number)->numa_miss, 1);
-        dk_counter_add(&dk_stat_set(d, r->preferred->number)->numa_foreign, 1);
+        dk_counter_add(&dk_stat_set(d, zone->number)->numa_miss, n);
+        dk_counter_add(&dk_stat_set(d, r->preferred->number)->numa_foreign, n);
     }
     if (dk_unlikely(r->ask.flags & DECKLE_REQ_INTERLEAVE) && zone->node == r->node)
-        dk_counter_add(&dk_stat_set(d, zone->number)->numa_interleave, 1);
+        dk_counter_add(&dk_stat_set(d, zone->number)->numa_interleave, n);
 }
 
 bool dk_request_finish(struct dk_request *r, struct dk_zone *zone, uint32_t fi)
 {
     if (!dk_prepare_alloc(r->d, fi, r->ask.order, r->ask.gfp, r->type, r->ask.owner, r->caller))
         return false;
-    count_node(r, zone);
+    dk_request_count_node(r, zone, 1);
     return true;
 }
 
