@@ -105,8 +105,13 @@ struct dk_pcp_set {
 
 /* ---- the index ---------------------------------------------------------------------------- */
 
-#define DK_FANOUT       (DK_WORD_BITS / 2) /* children of an index word */
+/* Children of an index word. The simulated machine has a build with fewer: deeper trees. */
+#ifndef DK_FANOUT_SHIFT
+#define DK_FANOUT       (DK_WORD_BITS / 2)
 #define DK_FANOUT_SHIFT (DK_WORD_BITS == 64 ? 5u : 4u)
+#else
+#define DK_FANOUT       (1u << DK_FANOUT_SHIFT)
+#endif
 #define DK_MAX_LEVELS   6u
 #define DK_RUNS         10u /* largest free run of a block: order 9 down to 0 */
 #define DK_OWNED_BASE   (5u * DK_RUNS)                        /* classes of owned blocks */
