@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/rseq.h"
 #include "core/config.h"
+#include "core/fast.h"
 #include "core/pcp.h"
 #include "core/zonelist.h"
 
@@ -154,6 +155,8 @@ int dk_handle_attach(struct deckle *d, struct dk_superblock *sb, uint64_t bytes,
     d->kind = sb->kind;
     d->max_order = sb->max_order;
     d->main_zone = DK_NONE;
+    for (unsigned type = 0; type < DK_ARRAY_LEN(d->fast_zone); type++)
+        dk_a32_store_relaxed(&d->fast_zone[type], DK_NONE);
     d->handle_magic = DK_HANDLE_MAGIC;
     dk_update_slow(d);
     return DECKLE_OK;
@@ -170,6 +173,7 @@ void dk_update_slow(struct deckle *d)
     slow |= sb->nr_nodes > 1 ? DK_SLOW_NUMA : 0;
     slow |= dk_grouping(d) ? 0 : DK_SLOW_GROUPING;
     dk_a32_store_release(&d->slow, slow);
+    dk_fast_update(d);
 }
 
 /* ---- init --------------------------------------------------------------------------------- */
