@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tables of the fast paths. Only pools with stacks have them: with atomic cells a call more does
- * not matter.
+ * The tables of the fast paths. Only pools with stacks have them: with atomic cells a call more
+ * does not matter.
  *
  * Each entry is one word and right by itself, so readers need no agreement between them: one that
  * still sees an older table acts as a request that began before the change. main_list is written

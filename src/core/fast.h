@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the fast paths of deckle_alloc and deckle_free look up in the handle: tables that say where a
- * request or a frame finds its list, so that everything that could send it to the general path (a
+ * What the fast paths of deckle_alloc and deckle_free look up in the handle: tables that say where
+ * a request or a frame finds its list, so that everything that could send it to the general path (a
  * run-time switch, several nodes, no such zone, illegal placement flags) is one test of one word.
  */
 #ifndef DK_CORE_FAST_H

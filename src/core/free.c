@@ -68,7 +68,7 @@ static DK_NOINLINE int free_general(struct deckle *d, uint64_t pfn, uint32_t ord
     return dk_free(d, pfn, order, 0, DK_CALLER());
 }
 
-/* Atomic cells, and with stacks the blocks that are reclaimable or compound; the rest is general. */
+/* Atomic cells; with stacks, blocks that are reclaimable or compound. The rest is general. */
 static DK_NOINLINE int free_other(struct deckle *d, uint64_t pfn, uint32_t order)
 {
     uint64_t rel = pfn - d->main_pfn;
