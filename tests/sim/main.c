@@ -8,9 +8,9 @@
  *   sim [--case NAME]... [--bound K] [--runs N] [--seconds S] [--count N] [--seed S] [--hunt]
  *   sim --case NAME --replay "12>1 40h0"
  *
- * For each case: all runs with at most K choices that cost (K = 0, 1, … up to the bound, each at most
- * 60 % of what may be spent), then random schedules and PCT in turns until it is spent. Limits are for
- * each case. DECKLE_TEST_SEED and DECKLE_TEST_EFFORT as in tests/support/testing.h.
+ * For each case: all runs with at most K choices that cost (K = 0, 1, … up to the bound, each at
+ * most 60 % of what may be spent), then random schedules and PCT in turns until it is spent. Limits
+ * are for each case. DECKLE_TEST_SEED and DECKLE_TEST_EFFORT as in tests/support/testing.h.
  *
  * Exit status: 0 no violation, 1 one was found, 2 usage, 3 no memory, 130 interrupted.
  */
@@ -174,7 +174,8 @@ static bool explore(const struct sim_case *c, struct totals *t, char *proven, si
         else
             break;
     }
-    while (!failed && !spent(t, start, &s) && (options.runs || options.count || options.seconds > 0)) {
+    bool limited = options.runs || options.count || options.seconds > 0;
+    while (limited && !failed && !spent(t, start, &s)) {
         static const unsigned depths[] = {0, 3, 0, 4, 0, 5};
         uint64_t before = t->distinct;
         for (unsigned i = 0; i < 6 && !failed && !spent(t, start, &s); i++) {

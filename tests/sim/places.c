@@ -26,8 +26,8 @@ static bool index_place(char *buf, size_t size, const volatile void *p)
         uint32_t tree = 0;
         while (tree + 1 < d->sb->nr_trees && span->tree_word[tree + 1] <= word)
             tree++;
-        const struct dk_shape *shape = &span->shape[tree < DK_GROUP_BASE ? 0
-                                                                         : tree - DK_GROUP_BASE + 1];
+        uint32_t kind = tree < DK_GROUP_BASE ? 0 : tree - DK_GROUP_BASE + 1;
+        const struct dk_shape *shape = &span->shape[kind];
         uint32_t at = (uint32_t)word - span->tree_word[tree], level = 0;
         while (level + 2 < shape->levels && shape->offset[level + 1] <= at)
             level++;

@@ -14,7 +14,8 @@
 
 bool sim_context_make(struct sim_context *c, size_t stack_size)
 {
-    void *stack = mmap(NULL, stack_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const int private = MAP_PRIVATE | MAP_ANONYMOUS;
+    void *stack = mmap(NULL, stack_size, PROT_READ | PROT_WRITE, private, -1, 0);
     *c = (struct sim_context){.stack_size = stack_size};
     if (stack == MAP_FAILED)
         return false;
@@ -60,7 +61,7 @@ __asm__(".text\n"
 
 static void prepare(struct sim_context *c, void (*entry)(void))
 {
-    /* Six registers, the address to return to, and nothing above it: as if entry had been called. */
+    /* Six registers, the address to return to, and nothing above it: as if entry was called. */
     uintptr_t *top = (uintptr_t *)((unsigned char *)c->stack + c->stack_size) - 8;
     memset(top, 0, 8 * sizeof(*top));
     top[6] = (uintptr_t)entry;

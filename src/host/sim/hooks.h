@@ -37,10 +37,11 @@ uint64_t dk_sim_rmw(volatile void *p, unsigned size, enum dk_sim_update op, uint
                     enum dk_sim_order order);
 void dk_sim_fence(void);
 
-#define DK_ATOMIC_LOAD(p, order)       dk_sim_load((p), sizeof(*(p)), DK_SIM_##order)
-#define DK_ATOMIC_STORE(p, v, order)   dk_sim_store((p), sizeof(*(p)), (v), DK_SIM_##order)
-#define DK_ATOMIC_CAS(p, e, v)         dk_sim_cas((p), sizeof(*(p)), (e), (v))
-#define DK_ATOMIC_RMW(op, p, v, order) dk_sim_rmw((p), sizeof(*(p)), DK_SIM_##op, (v), DK_SIM_##order)
-#define DK_ATOMIC_FENCE()              dk_sim_fence()
+#define DK_ATOMIC_LOAD(p, order)     dk_sim_load((p), sizeof(*(p)), DK_SIM_##order)
+#define DK_ATOMIC_STORE(p, v, order) dk_sim_store((p), sizeof(*(p)), (v), DK_SIM_##order)
+#define DK_ATOMIC_CAS(p, e, v)       dk_sim_cas((p), sizeof(*(p)), (e), (v))
+#define DK_ATOMIC_RMW(op, p, v, order)                                                             \
+    dk_sim_rmw((p), sizeof(*(p)), DK_SIM_##op, (v), DK_SIM_##order)
+#define DK_ATOMIC_FENCE() dk_sim_fence()
 
 #endif

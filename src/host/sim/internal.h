@@ -103,7 +103,7 @@ extern struct sim_machine sim;
 /* One scheduling point; returns the number of the access. */
 uint32_t sim_point(struct sim_thread *t, enum sim_access kind, const volatile void *p);
 
-/* At access `step`: is this choice to be made? arg: options 1 … arg are open. Returns 0 or which. */
+/* At access `step`: is one of so many options of this kind chosen? 0 or which. */
 unsigned sim_choose(struct sim_thread *t, uint32_t step, uint8_t kind, unsigned options);
 
 /* memory.c */

@@ -220,7 +220,7 @@ static uint64_t load_some(struct sim_thread *t, uint32_t step, const volatile vo
                           unsigned size, enum dk_sim_order order)
 {
     uint64_t at[2], value = peek(p, size), time = sim.now;
-    if (order != DK_SIM_seq_cst && t->synced != sim.now) {
+    if (t->synced != sim.now) {
         unsigned n = earlier(t, p, at);
         unsigned which = n ? sim_choose(t, step, 's', n) : 0;
         if (which) {
@@ -240,7 +240,8 @@ static uint64_t load_some(struct sim_thread *t, uint32_t step, const volatile vo
 /* ---- what base/atomic.h calls ---------------------------------------------------------------- */
 
 static void tell(struct sim_thread *t, uint32_t step, enum sim_access kind, unsigned order,
-                 const volatile void *p, unsigned size, uint64_t old, uint64_t new, const char *note)
+                 const volatile void *p, unsigned size, uint64_t old, uint64_t new,
+                 const char *note)
 {
     sim.trace = sim_mix(sim.trace ^ (t->number | t->depth << 3 | (unsigned)kind << 5),
                         new ^ offset_of(p) << 20);

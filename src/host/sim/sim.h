@@ -19,11 +19,10 @@
  * Memory. Program order of one CPU, seq_cst operations in one order, and between them what MCA
  * machines (x86, ARMv8, RISC-V) and C11 agree on: a relaxed or release store may stay in a buffer
  * until a seq_cst update or fence of its thread, a preemption, a membarrier; buffered stores leave
- * in any order, but those to one place in theirs and a release store after all before it; a relaxed
- * or acquire load may be satisfied early, back to the last acquire or stronger operation of its
- * thread, as far as the last 64 changes of memory go. Coherence of each place is kept. Not
- * simulated: loads satisfied late (a value from the future of a store after it), and relaxed
- * updates passing each other.
+ * in any order, but those to one place in theirs and a release store after all before it; a load
+ * may be satisfied early, back to the last acquire or seq_cst operation of its thread, as far as
+ * the last 64 changes of memory go. Coherence of each place is kept. Not simulated: loads satisfied
+ * late (a value from the future of a store after it), and relaxed updates that others see late.
  *
  * CPUs. Threads on different CPUs overlap at every access. A thread of the same CPU preempts:
  * restartable sequences of the other die and its stores become visible. Migration, signals and
