@@ -2,13 +2,13 @@
 /* Per-CPU caches: stacks and cells, drains, refills, migration, handlers. */
 #include "case.h"
 
-#define STACKS(nr) {.blocks = (nr), .rseq = true, .max_order = 10}
-#define CELLS(nr)  {.blocks = (nr), .max_order = 10}
+#define STACKS {.blocks = 8, .rseq = true, .max_order = 10}
+#define CELLS  {.blocks = 8, .max_order = 10}
 
 /* Each of these once with stacks and once with cells. */
 #define BOTH(case_name, ...)                                                                       \
-    {.name = "stack." case_name, .pool = STACKS(2), __VA_ARGS__},                                  \
-    {.name = "cells." case_name, .pool = CELLS(2), __VA_ARGS__}
+    {.name = "stack." case_name, .pool = STACKS, __VA_ARGS__},                                  \
+    {.name = "cells." case_name, .pool = CELLS, __VA_ARGS__}
 
 extern const struct sim_case sim_cases_cache[];
 const struct sim_case sim_cases_cache[] = {
