@@ -2,6 +2,8 @@
 /* Isolation, types and memory that goes and comes back, against all that allocate. */
 #include "case.h"
 
+#include "core/pcp.h"
+
 #define ISOLATE(b)  TYPE((b), DECKLE_ISOLATE)
 #define RELEASE(b)  TYPE((b), DECKLE_MOVABLE)
 
@@ -10,11 +12,28 @@
      __VA_ARGS__},                                                                                 \
     {.name = "cells." case_name, .pool = {.blocks = 8, .max_order = 10}, __VA_ARGS__}
 
+static void count(void *ctx, uint32_t fi, unsigned order)
+{
+    (void)fi;
+    *(uint64_t *)ctx += 1ull << order;
+}
+
+/* The zone is closed at the end: no free may have ended in a cache. */
+static const char *caches_are_empty(void)
+{
+    uint64_t cached = 0;
+    dk_pcp_for_each(sim_pool, &sim_pool->zones[sim_pool->main_zone], count, &cached);
+    return cached ? "frames in the caches of a closed zone" : NULL;
+}
+
 extern const struct sim_case sim_cases_setup[];
 const struct sim_case sim_cases_setup[] = {
     BOTH("isolate-free", .what = "frees against isolation: none ends in a cache",
          .scene = OPS(FILL(1), HOLD(1, 0, 0), HOLD(1, 1, 0), ONLY(0, 0, 2)),
          .thread = {OPS(ISOLATE(0), RELEASE(0)), OPS(FREE_LAST, FREE_LAST)}, .bound = 2),
+    BOTH("isolate-stay", .what = "a free against isolation that lasts",
+         .scene = OPS(FILL(1), HOLD(1, 0, 0), ONLY(0, 0, 1)),
+         .thread = {OPS(ISOLATE(0)), OPS(FREE_LAST)}, .judge = caches_are_empty, .bound = 2),
     BOTH("isolate-alloc", .what = "requests against isolation",
          .scene = OPS(FILL(1), CACHE(1, 0, 0), ONLY(0, 0, 4), SETTLE),
          .thread = {OPS(ISOLATE(0), RELEASE(0)), OPS(ALLOC(0, U), ALLOC(1, M), FREE_ALL)},
