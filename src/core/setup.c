@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/rseq.h"
 #include "core/config.h"
+#include "core/fast.h"
 #include "core/pcp.h"
 #include "core/pressure.h"
 #include "core/zonelist.h"
@@ -155,6 +156,8 @@ int dk_handle_attach(struct deckle *d, struct dk_superblock *sb, uint64_t bytes,
     d->kind = sb->kind;
     d->max_order = sb->max_order;
     d->main_zone = DK_NONE;
+    for (unsigned type = 0; type < DK_ARRAY_LEN(d->fast_zone); type++)
+        dk_a32_store_relaxed(&d->fast_zone[type], DK_NONE);
     d->handle_magic = DK_HANDLE_MAGIC;
     dk_update_slow(d);
     return DECKLE_OK;
@@ -173,6 +176,7 @@ void dk_update_slow(struct deckle *d)
     slow |= dk_grouping(d) ? 0 : DK_SLOW_GROUPING;
     slow |= dk_hooks_restrict(d) ? DK_SLOW_TASK : 0;
     dk_a32_store_release(&d->slow, slow);
+    dk_fast_update(d);
 }
 
 /* ---- init --------------------------------------------------------------------------------- */
