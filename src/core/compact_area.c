@@ -30,7 +30,6 @@
 #include "core/check.h"
 #include "core/compact_internal.h"
 #include "core/compound.h"
-#include "core/pcp.h"
 #include "core/prepare.h"
 #include "core/trace.h"
 
@@ -305,33 +304,18 @@ static DK_NOINLINE enum dk_area_result move_all(struct area *a, struct dk_free_s
     return DK_AREA_EMPTIED;
 }
 
-/* Frames of the area that lie in caches: the own CPU's without a word to anybody, the others' when
- * the compaction may wait. */
-static void drain_for(const struct area *a)
-{
-    struct deckle *d = a->c->d;
-    uint32_t cpu = dk_cpu(d);
-    if (a->c->priority != DK_COMPACT_ASYNC)
-        dk_pcp_drain_zone(d, a->zone, NULL);
-    else if (cpu < d->nr_cpus)
-        dk_pcp_drain_cpu(d, a->zone, cpu, NULL);
-}
-
 /* ---- the area -------------------------------------------------------------------------------- */
 
-static enum dk_area_result empty_in_block(struct area *a, unsigned loose,
-                                          struct dk_free_scanner *f)
+static enum dk_area_result empty_in_block(struct area *a, struct dk_free_scanner *f)
 {
     enum dk_area_result result;
     hold_free(a);
     result = move_all(a, f);
-    if (result == DK_AREA_EMPTIED && held_frames(a) < a->nr) {
-        if (loose)
-            drain_for(a);
-        hold_free(a);
-        result = held_frames(a) == a->nr ? DK_AREA_EMPTIED : DK_AREA_FAILED;
-    }
-    return result;
+    if (result != DK_AREA_EMPTIED)
+        return result;
+    if (held_frames(a) < a->nr)
+        hold_free(a); /* what its users freed meanwhile */
+    return held_frames(a) == a->nr ? DK_AREA_EMPTIED : DK_AREA_LOOSE;
 }
 
 static enum dk_area_result empty_part(struct dk_compaction *c, struct dk_zone *zone,
@@ -345,7 +329,7 @@ static enum dk_area_result empty_part(struct dk_compaction *c, struct dk_zone *z
     dk_area_survey(c->d, fi, order, &survey);
     if (survey.fixed)
         return DK_AREA_FAILED;
-    result = empty_in_block(&a, survey.loose, f);
+    result = empty_in_block(&a, f);
     if (result == DK_AREA_EMPTIED && hold && (order < DK_BLOCK_ORDER || make_whole(&a)))
         return DK_AREA_EMPTIED;
     give_held(&a);

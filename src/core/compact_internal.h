@@ -48,6 +48,7 @@ void dk_area_survey(const struct deckle *d, uint32_t fi, unsigned order,
 enum dk_area_result {
     DK_AREA_EMPTIED,   /* all its frames are free, or held if that was asked */
     DK_AREA_FAILED,    /* something could not be moved or taken */
+    DK_AREA_LOOSE,     /* nothing is left to move, but frames of it lie in caches */
     DK_AREA_NO_TARGET  /* nowhere to move to */
 };
 

@@ -18,6 +18,7 @@
 #include "core/compact_internal.h"
 
 #include "core/block.h"
+#include "core/pcp.h"
 
 /* ---- pageblocks in order --------------------------------------------------------------------- */
 
@@ -180,14 +181,27 @@ static bool may_capture(const struct dk_compaction *c, unsigned type)
     return c->order >= DK_BLOCK_ORDER || c->type == DECKLE_MOVABLE || type != DECKLE_MOVABLE;
 }
 
+/* The own CPU's caches without a word to anybody, the others' when the compaction may wait. */
+static void drain_caches(const struct dk_compaction *c, struct dk_zone *zone)
+{
+    uint32_t cpu = dk_cpu(c->d);
+    if (c->priority != DK_COMPACT_ASYNC)
+        dk_pcp_drain_zone(c->d, zone, NULL);
+    else if (cpu < c->d->nr_cpus)
+        dk_pcp_drain_cpu(c->d, zone, cpu, NULL);
+}
+
 static enum dk_area_result empty(struct scan *s, const struct dk_span *span, uint32_t fi,
                                  unsigned order)
 {
     struct dk_compaction *c = s->c;
     unsigned type = dk_w_type(dk_load_relaxed(&c->d->words[fi / DK_BLOCK_FRAMES]));
     bool hold = c->captured == DK_NONE && may_capture(c, type);
-    enum dk_area_result result =
-        dk_area_empty(c, s->zone, span, fi, order, &s->free, hold);
+    enum dk_area_result result = dk_area_empty(c, s->zone, span, fi, order, &s->free, hold);
+    if (result == DK_AREA_LOOSE) {
+        drain_caches(c, s->zone);
+        result = dk_area_empty(c, s->zone, span, fi, order, &s->free, hold);
+    }
     if (result != DK_AREA_EMPTIED)
         return result;
     c->emptied++;
@@ -270,7 +284,7 @@ static enum dk_compact_result scan_zone(struct scan *s, uint32_t block)
             result = DK_COMPACT_SUCCESS;
             break;
         }
-        if (area == DK_AREA_FAILED && whole)
+        if ((area == DK_AREA_FAILED || area == DK_AREA_LOOSE) && whole)
             dk_a32_store_relaxed(stuck_slot(s->zone, block), block + 1);
         if (area == DK_AREA_NO_TARGET) {
             block = DK_NONE; /* the scanners have met */
