@@ -4,9 +4,9 @@
  * names and bit numbers are those of Linux 6.12. A DECKLE_GFP_x that names one bit stands for
  * Linux's __GFP_x, one that names a combination for GFP_x.
  *
- * Flags about reclaim act where the pool has a slow path with the host's hooks; they are always
- * accepted, and DIRECT_RECLAIM always decides which reserves a request may use. Combinations that
- * are not legal are refused with DECKLE_EINVAL; deckle_gfp_reason() names the rule.
+ * Flags about reclaim act where the pool has hooks or shrinkers (deckle/pressure.h); they are
+ * always accepted, and DIRECT_RECLAIM always decides which reserves a request may use. Combinations
+ * that are not legal are refused with DECKLE_EINVAL; deckle_gfp_reason() names the rule.
  */
 #ifndef DECKLE_GFP_H
 #define DECKLE_GFP_H
