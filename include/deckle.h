@@ -264,9 +264,9 @@ struct deckle_request {
 /* Allocate a block of 2^order frames on the node of this CPU or the nearest that has memory.
  * Returns its first pfn or an error: EINVAL (illegal gfp), E2BIG, ENODEV (no zone fits the gfp),
  * EWATERMARK, EFRAGMENTED, ENOMEM, ECONSTRAINED, ECONTENDED, ENOTSUP (ZERO without map hook).
- * Any context. Cost: cache; shared once in a batch. In a pool with hooks or shrinkers a request with
- * DECKLE_GFP_DIRECT_RECLAIM that finds nothing calls them and may wait (deckle/pressure.h): not in
- * interrupts then. */
+ * Any context. Cost: cache; shared once in a batch. In a pool with hooks or shrinkers a request
+ * with DECKLE_GFP_DIRECT_RECLAIM that finds nothing calls them and may wait (deckle/pressure.h):
+ * not in interrupts then. */
 DECKLE_API int64_t deckle_alloc(struct deckle *d, uint32_t gfp, uint32_t order);
 
 /* The same with every condition spelled out. Further errors: EINVAL (size, flags), ENODEV (no such
