@@ -86,7 +86,7 @@ static bool next_run(struct dk_free_walk *w)
             w->block++;
             w->offset = 0;
         }
-        if (start == DK_BLOCK_FRAMES)
+        if (start == end) /* the end of the block, or taken between the two looks */
             continue;
         w->fi = first_fi + start;
         w->run_end = first_fi + end;
