@@ -17,6 +17,11 @@ int deckle_set_pressure_hooks(struct deckle *d, const struct deckle_pressure_hoo
     if (!d || (hooks && (hooks->size != sizeof(*hooks) || (hooks->flags & ~DECKLE_HOOKS_RESTRICT))))
         return DECKLE_EINVAL;
     dk_exchange(&d->hooks, (dk_word)(uintptr_t)hooks);
+    /* Whoever was woken before may be gone. */
+    for (uint32_t node = 0; node < d->sb->nr_nodes; node++) {
+        dk_a32_store_release(&d->sb->daemons[node].kswapd_awake, 0);
+        dk_a32_store_release(&d->sb->daemons[node].kcompactd_awake, 0);
+    }
     dk_update_boost_factor(d);
     dk_update_slow(d);
     return DECKLE_OK;

@@ -282,6 +282,17 @@ static void shrinkers_are_told_and_spared(void **state)
     }
 }
 
+static void two_nodes(struct machine *m)
+{
+    static const struct deckle_range ranges[2] = {
+        {.pfn = MACHINE_BASE, .nr = 4096, .node = DECKLE_NODE(0)},
+        {.pfn = MACHINE_BASE + 4096, .nr = 4096, .node = DECKLE_NODE(1)}};
+    struct deckle_config cfg = hazard_config(ranges, 2);
+    cfg.nr_nodes = 2;
+    cfg.features = DECKLE_FEATURE_NO_CACHES;
+    machine_open_with(m, &cfg);
+}
+
 /* ---- OOM ------------------------------------------------------------------------------------- */
 
 static void try_again_inside(struct machine *m)
@@ -310,18 +321,30 @@ static void killing_makes_progress(void **state)
     machine_close(&m);
 }
 
-/* ---- cpusets and cookies --------------------------------------------------------------------- */
-
-static void two_nodes(struct machine *m)
+/* What fails for its nodes is no failure of the system: the hook is told which nodes they are. */
+static void h091_oom_is_told_the_nodes(void **state)
 {
-    static const struct deckle_range ranges[2] = {
-        {.pfn = MACHINE_BASE, .nr = 4096, .node = DECKLE_NODE(0)},
-        {.pfn = MACHINE_BASE + 4096, .nr = 4096, .node = DECKLE_NODE(1)}};
-    struct deckle_config cfg = hazard_config(ranges, 2);
-    cfg.nr_nodes = 2;
-    cfg.features = DECKLE_FEATURE_NO_CACHES;
-    machine_open_with(m, &cfg);
+    struct machine m;
+    (void)state;
+    two_nodes(&m);
+    m.hooks.migrate = NULL;
+    machine_start(&m);
+    struct deckle_request ask = {.size = sizeof(ask), .gfp = DECKLE_GFP_KERNEL, .nodemask = 2};
+    for (;;) {
+        int64_t pfn = deckle_alloc_request(m.d, &ask);
+        if (pfn < 0) {
+            assert_int_equal(pfn, DECKLE_ECONSTRAINED);
+            break;
+        }
+        machine_own(&m, (uint64_t)pfn, 0, true);
+    }
+    assert_int_equal(m.kills, 1);
+    assert_true(m.last_oom.nodemask == 2 && m.last_oom.node == 1);
+    assert_int_equal(hazard_zone(&m.h, 0).free, 4096);
+    machine_close(&m);
 }
+
+/* ---- cpusets and cookies --------------------------------------------------------------------- */
 
 static unsigned node_of(int64_t pfn)
 {
@@ -554,6 +577,7 @@ int main(void)
         cmocka_unit_test(shrinkers_come_and_go),
         cmocka_unit_test(shrinkers_are_told_and_spared),
         cmocka_unit_test(killing_makes_progress),
+        cmocka_unit_test(h091_oom_is_told_the_nodes),
         cmocka_unit_test(tasks_stay_on_their_nodes),
         cmocka_unit_test(a_moved_cookie_starts_again),
         cmocka_unit_test(dirty_limits_spread_writes),
