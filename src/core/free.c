@@ -11,6 +11,7 @@
  */
 #include "core/alloc.h"
 #include "core/check.h"
+#include "core/client.h"
 #include "core/pcp.h"
 #include "core/prepare.h"
 
@@ -33,6 +34,8 @@ int dk_free(struct deckle *d, uint64_t pfn, unsigned order, uint32_t owner, cons
 {
     uint32_t fi, zone;
     unsigned pcp_type;
+    if (!dk_may_change(d))
+        return DECKLE_EPERM;
     int err = dk_prepare_free(d, pfn, order, owner, caller, &fi, &zone, &pcp_type);
     if (!err)
         dk_free_block(d, zone, fi, order, pcp_type);
@@ -59,10 +62,11 @@ DK_INLINE unsigned list_of(unsigned order, uint8_t s)
 
 /* The state byte of a block in the main section says that it may be freed like this: its list, and
  * the byte is free. DK_NONE: for the general way. */
-DK_INLINE unsigned begin(struct deckle *d, uint64_t pfn, uint32_t order, uint32_t *fi)
+DK_INLINE unsigned begin(struct deckle *d, uint64_t pfn, uint32_t order, uint32_t *fi,
+                         uint32_t slow)
 {
     uint64_t rel = pfn - d->main_pfn;
-    if (dk_unlikely((dk_a32_load_relaxed(&d->slow) & DK_SLOW_FREE) || order > DK_PCP_MAX_ORDER ||
+    if (dk_unlikely((dk_a32_load_relaxed(&d->slow) & slow) || order > DK_PCP_MAX_ORDER ||
                     rel >= dk_load_acquire(&d->main_nr)))
         return DK_NONE;
     *fi = (uint32_t)rel + d->main_fi;
@@ -87,11 +91,21 @@ static DK_NOINLINE int free_general(struct deckle *d, uint64_t pfn, uint32_t ord
     return dk_free(d, pfn, order, 0, DK_CALLER());
 }
 
+/* Shared pools: the frame must be the client's own. Outside the main section the general way
+ * asks. */
+static bool main_holds(const struct deckle *d, uint64_t pfn)
+{
+    uint64_t rel = pfn - d->main_pfn;
+    return !d->tags ||
+           (rel < dk_load_acquire(&d->main_nr) && dk_holds(d, (uint32_t)rel + d->main_fi));
+}
+
 /* The fast path of pools with atomic cells. */
 static DK_NOINLINE int free_other(struct deckle *d, uint64_t pfn, uint32_t order)
 {
-    uint32_t fi, list;
-    if (d->kind != DK_PCP_CELLS || (list = begin(d, pfn, order, &fi)) == DK_NONE)
+    uint32_t fi, list, slow = DK_SLOW_FREE & ~DK_SLOW_SHARED;
+    if (d->kind != DK_PCP_CELLS || !main_holds(d, pfn) ||
+        (list = begin(d, pfn, order, &fi, slow)) == DK_NONE)
         return free_general(d, pfn, order);
     if (dk_likely(dk_cells_push(d, d->main_zone, list, fi)))
         return DECKLE_OK;
@@ -103,7 +117,7 @@ int deckle_free(struct deckle *d, uint64_t pfn, uint32_t order)
 {
     dk_word sets = dk_load_relaxed(&d->main_sets);
     uint32_t fi, list;
-    if (dk_unlikely(!sets || (list = begin(d, pfn, order, &fi)) == DK_NONE))
+    if (dk_unlikely(!sets || (list = begin(d, pfn, order, &fi, DK_SLOW_FREE)) == DK_NONE))
         return free_other(d, pfn, order);
     if (dk_unlikely(!dk_stack_push(d, sets, list, fi)))
         return free_past_list(d, fi, list);

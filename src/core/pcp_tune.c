@@ -144,7 +144,7 @@ static enum dk_pcp_mode mode_now(struct deckle *d, struct dk_zone *zone, struct 
     dk_word boost = dk_load_relaxed(&zone->boost);
     dk_word low = dk_load_relaxed(&zone->low) + boost, high = dk_load_relaxed(&zone->high) + boost;
     enum dk_pcp_mode was = (enum dk_pcp_mode)dk_a32_load_relaxed(&set->pcp_mode);
-    enum dk_pcp_mode mode = dk_pcp_mode_next(was, dk_zone_free_racy(zone), low, high);
+    enum dk_pcp_mode mode = dk_pcp_mode_next(was, dk_zone_free_racy(d, zone), low, high);
 
     if (mode == was)
         return mode;

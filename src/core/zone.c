@@ -47,6 +47,7 @@
 #include "core/zone_internal.h"
 
 #include "core/check.h"
+#include "core/client.h"
 #include "policy/fallback.h"
 #include "policy/watermark_setup.h"
 
@@ -60,7 +61,18 @@ static void add_free(struct dk_zone *zone, struct dk_pcp_set *set, dk_word n)
     dk_word delta = dk_add_relaxed(&set->free_delta, n) + n;
     dk_word threshold = dk_load_relaxed(&zone->stat_threshold);
     if (dk_unlikely(delta + threshold > 2 * threshold))
-        dk_add_relaxed(&zone->free, dk_exchange(&set->free_delta, 0));
+        dk_add_relaxed(&zone->counts[0].of[DK_COUNT_FREE], dk_exchange(&set->free_delta, 0));
+}
+
+/* The free frames of the zone, as private pools count them: a CPU's share is folded in now and then.
+ * Blocks of a shared pool belong to epochs, which CPUs' shares know nothing of. */
+static void count_free(const struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set,
+                       unsigned epoch, dk_word n)
+{
+    if (d->tags)
+        dk_add_relaxed(&zone->counts[epoch].of[DK_COUNT_FREE], n);
+    else
+        add_free(zone, set, n);
 }
 
 static dk_word open_free(dk_word w)
@@ -78,27 +90,42 @@ static dk_word free_of_type(dk_word w, unsigned type)
     return dk_w_type(w) == type ? open_free(w) : 0;
 }
 
-void dk_zone_account(struct dk_zone *zone, struct dk_pcp_set *set, dk_word from, dk_word to)
+/* Frames of the block if it has this type. */
+static dk_word all_of_type(dk_word w, unsigned type)
 {
+    return dk_w_type(w) == type && !(w & DK_W_OFFLINE) ? DK_BLOCK_FRAMES : 0;
+}
+
+static void add_nonzero(dk_aword *counter, dk_word n)
+{
+    if (n)
+        dk_add_relaxed(counter, n);
+}
+
+void dk_zone_account_in(const struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set,
+                        unsigned epoch, dk_word from, dk_word to)
+{
+    dk_aword *count = zone->counts[epoch].of;
     dk_word n = open_free(to) - open_free(from);
     if (n)
-        add_free(zone, set, n);
+        count_free(d, zone, set, epoch, n);
     if (dk_likely(dk_w_type(from) < DECKLE_NR_PCP_TYPES && dk_w_type(to) < DECKLE_NR_PCP_TYPES &&
                   !((from | to) & DK_W_ISOLATED)))
         return;
-    dk_word cma = free_of_type(to, DECKLE_CMA) - free_of_type(from, DECKLE_CMA);
-    if (cma)
-        dk_add_relaxed(&zone->free_cma, cma);
-    dk_word ha = free_of_type(to, DECKLE_HIGHATOMIC) - free_of_type(from, DECKLE_HIGHATOMIC);
-    if (ha)
-        dk_add_relaxed(&zone->free_highatomic, ha);
-    dk_word isolated = shut_free(to) - shut_free(from);
-    if (isolated)
-        dk_add_relaxed(&zone->free_isolated, isolated);
-    dk_word blocks = (dk_word)(dk_w_type(to) == DECKLE_HIGHATOMIC) -
-                     (dk_word)(dk_w_type(from) == DECKLE_HIGHATOMIC);
-    if (blocks)
-        dk_add_relaxed(&zone->highatomic_frames, blocks * DK_BLOCK_FRAMES);
+    add_nonzero(&count[DK_COUNT_FREE_CMA],
+                free_of_type(to, DECKLE_CMA) - free_of_type(from, DECKLE_CMA));
+    add_nonzero(&count[DK_COUNT_FREE_HIGHATOMIC],
+                free_of_type(to, DECKLE_HIGHATOMIC) - free_of_type(from, DECKLE_HIGHATOMIC));
+    add_nonzero(&count[DK_COUNT_FREE_ISOLATED], shut_free(to) - shut_free(from));
+    add_nonzero(&count[DK_COUNT_HIGHATOMIC],
+                all_of_type(to, DECKLE_HIGHATOMIC) - all_of_type(from, DECKLE_HIGHATOMIC));
+    add_nonzero(&count[DK_COUNT_CMA],
+                all_of_type(to, DECKLE_CMA) - all_of_type(from, DECKLE_CMA));
+}
+
+void dk_zone_account(struct dk_call *c, dk_word from, dk_word to)
+{
+    dk_zone_account_in(c->d, c->zone, c->set, dk_w_epoch(from), from, to);
 }
 
 static uint64_t not_negative(uint64_t n)
@@ -112,15 +139,15 @@ static uint64_t widen(dk_word v)
     return DK_WORD_BITS == 64 ? v : (uint64_t)(int64_t)(int32_t)(uint32_t)v;
 }
 
-uint64_t dk_zone_free_racy(const struct dk_zone *zone)
+uint64_t dk_zone_free_racy(const struct deckle *d, const struct dk_zone *zone)
 {
-    return not_negative(widen(dk_load_relaxed(&zone->free)));
+    return not_negative(widen(dk_zone_count(d, zone, DK_COUNT_FREE)));
 }
 
 uint64_t dk_zone_free_exact(const struct deckle *d, const struct dk_zone *zone)
 {
-    uint64_t sum = widen(dk_load_relaxed(&zone->free));
-    for (uint32_t cpu = 0; cpu < d->nr_cpus; cpu++)
+    uint64_t sum = widen(dk_zone_count(d, zone, DK_COUNT_FREE));
+    for (uint32_t cpu = 0; cpu < d->nr_cpus && !d->tags; cpu++)
         sum += widen(dk_load_relaxed(&dk_set(d, zone->number, cpu)->free_delta));
     return not_negative(sum);
 }
@@ -184,7 +211,7 @@ void dk_block_give(struct dk_call *c, const struct dk_span *span, uint32_t block
         from = w;
         to = dk_w_give(w, n, code);
     } while (!dk_cas(word, &w, to));
-    dk_zone_account(c->zone, c->set, from, to);
+    dk_zone_account(c, from, to);
     if (n && dk_w_class(from) == dk_w_class(to))
         dk_index_show(c->d, span, block, to);
     else
@@ -241,8 +268,8 @@ static bool runs_below(const struct dk_call *c, uint32_t block, unsigned limit)
     return dk_line_run_code_below(dk_line(c->d, block), limit) + c->take->order <= DK_BLOCK_ORDER;
 }
 
-static unsigned take_from_block(struct dk_call *c, const struct dk_span *span, uint32_t block,
-                                const struct use *use, uint32_t *fis, unsigned want)
+static unsigned work_in_block(struct dk_call *c, const struct dk_span *span, uint32_t block,
+                              const struct use *use, uint32_t *fis, unsigned want)
 {
     struct deckle *d = c->d;
     unsigned order = c->take->order, n;
@@ -264,16 +291,26 @@ static unsigned take_from_block(struct dk_call *c, const struct dk_span *span, u
         from = w;
         to = reserved(w, n << order, use);
     } while (!dk_cas(word, &w, to));
-    dk_zone_account(c->zone, c->set, from, to);
+    dk_zone_account(c, from, to);
 
     uint16_t offsets[DK_REFILL_MAX];
     bool rolled_back = false;
     unsigned got = dk_line_claim(dk_line(d, block), order, use->limit, offsets, n, &rolled_back);
     for (unsigned i = 0; i < got; i++)
         fis[i] = block * DK_BLOCK_FRAMES + offsets[i];
+    dk_tag(d, order, fis, got);
     settle(c, span, block, from, to);
     if (got < n || rolled_back)
         dk_block_give(c, span, block, (n - got) << order);
+    return got;
+}
+
+static unsigned take_from_block(struct dk_call *c, const struct dk_span *span, uint32_t block,
+                                const struct use *use, uint32_t *fis, unsigned want)
+{
+    dk_intent_begin(c->intent, block);
+    unsigned got = work_in_block(c, span, block, use, fis, want);
+    dk_intent_end(c->intent);
     return got;
 }
 
@@ -292,14 +329,16 @@ static void disown(struct dk_call *c, uint32_t block)
 {
     struct dk_span *span = dk_span_of_block(c->d, c->zone, block);
     dk_aword *word = &c->d->words[block];
+    dk_intent_begin(c->intent, block);
     dk_word w = dk_load_seq(word);
     while (span && (w & DK_W_OWNED)) {
         dk_word from = w, to = (w & ~DK_W_OWNED) + DK_W_VERSION_ONE;
         if (dk_cas(word, &w, to)) {
             dk_index_move(c->d, span, block, from, to);
-            return;
+            break;
         }
     }
+    dk_intent_end(c->intent);
 }
 
 static unsigned take_from_current(struct dk_call *c, uint32_t *fis, unsigned want)
@@ -551,7 +590,8 @@ static unsigned search(struct dk_call *c, uint32_t *fis, unsigned want)
     unsigned n = 0;
     if (dk_alloc_highatomic_first(flags))
         n = take_special(c, DECKLE_HIGHATOMIC, fis, want);
-    if (!n && dk_cma_first(flags, dk_zone_free_racy(c->zone), dk_load_relaxed(&c->zone->free_cma)))
+    if (!n && dk_cma_first(flags, dk_zone_free_racy(c->d, c->zone),
+                           dk_zone_count(c->d, c->zone, DK_COUNT_FREE_CMA)))
         n = take_special(c, DECKLE_CMA, fis, want);
     if (!n)
         n = take_own_type(c, fis, want);
@@ -638,37 +678,72 @@ static bool was_empty(struct dk_call *c)
 unsigned dk_zone_take(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set,
                       const struct dk_take *take, uint32_t *fis, unsigned want, enum dk_short *why)
 {
-    struct dk_call c = {d, zone, set, take};
-    for (unsigned tries = 0; tries < SEARCH_TRIES; tries++) {
-        unsigned n = take->order > DK_BLOCK_ORDER ? dk_group_take(&c, fis, want)
-                                                  : search(&c, fis, want);
-        if (n) {
-            *why = DK_SHORT_NONE;
-            return n;
-        }
-        if (was_empty(&c)) {
-            *why = DK_SHORT_EMPTY;
-            return 0;
-        }
-    }
+    struct dk_call c = {d, zone, set, take, NULL};
+    unsigned n = 0;
     *why = DK_SHORT_CONTENDED;
-    return 0;
+    if (!dk_intent_open(d, &c.intent))
+        return 0;
+    for (unsigned tries = 0; tries < SEARCH_TRIES && *why == DK_SHORT_CONTENDED; tries++) {
+        n = take->order > DK_BLOCK_ORDER ? dk_group_take(&c, fis, want) : search(&c, fis, want);
+        if (n)
+            *why = DK_SHORT_NONE;
+        else if (was_empty(&c))
+            *why = DK_SHORT_EMPTY;
+    }
+    dk_intent_close(c.intent);
+    return n;
 }
 
 bool dk_zone_shows_nothing(struct deckle *d, struct dk_zone *zone, const struct dk_take *take,
                            uint64_t *version)
 {
-    struct dk_call c = {d, zone, NULL, take};
+    struct dk_call c = {d, zone, NULL, take, NULL};
     return nothing_shown(&c, version);
+}
+
+/* Is there such a block? In a private pool it is known; what a shared one says may be damaged. */
+static const struct dk_span *span_of_blocks(struct dk_call *c, uint32_t fi, unsigned order)
+{
+    const struct dk_span *span = dk_span_of_block(c->d, c->zone, fi / DK_BLOCK_FRAMES);
+    uint32_t blocks = order > DK_BLOCK_ORDER ? 1u << (order - DK_BLOCK_ORDER) : 1;
+    if (!c->d->tags)
+        return span;
+    if (span && !(fi & ((1u << order) - 1)) &&
+        fi / DK_BLOCK_FRAMES - span->first_block <= span->nr_blocks - blocks)
+        return span;
+    dk_bad_state(c->d, fi, order);
+    return NULL;
+}
+
+/* Blocks of one order that lie in one pageblock. */
+static void give_frames(struct dk_call *c, const struct dk_span *span, unsigned order,
+                        const uint32_t *fis, unsigned n)
+{
+    uint32_t block = fis[0] / DK_BLOCK_FRAMES;
+    if (!dk_intent_named(c, block)) {
+        dk_block_abandon(c, span, block, order, fis, n);
+        return;
+    }
+    dk_untag(c->d, order, fis, n);
+    unsigned cleared = dk_line_release(dk_line(c->d, block), order, fis, n);
+    if (cleared != n << order)
+        dk_bad_state(c->d, fis[0], order);
+    dk_block_give(c, span, block, cleared);
+    dk_intent_end(c->intent);
 }
 
 void dk_zone_give(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set, unsigned order,
                   const uint32_t *fis, unsigned n)
 {
-    struct dk_call c = {d, zone, set, NULL};
+    struct dk_call c = {d, zone, set, NULL, NULL};
+    dk_intent_open(d, &c.intent); /* without one a give goes another way (dk_block_abandon) */
     for (unsigned i = 0; i < n;) {
         uint32_t block = fis[i] / DK_BLOCK_FRAMES;
-        const struct dk_span *span = dk_span_of_block(d, zone, block);
+        const struct dk_span *span = span_of_blocks(&c, fis[i], order);
+        if (!span) {
+            i++;
+            continue;
+        }
         if (order >= DK_BLOCK_ORDER) {
             for (uint32_t b = block; b < block + (1u << (order - DK_BLOCK_ORDER)); b++)
                 dk_block_give_whole(&c, span, b);
@@ -678,11 +753,9 @@ void dk_zone_give(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set
         unsigned first = i;
         while (i < n && fis[i] / DK_BLOCK_FRAMES == block)
             i++;
-        unsigned cleared = dk_line_release(dk_line(d, block), order, fis + first, i - first);
-        if (cleared != (i - first) << order)
-            dk_bad_state(d, fis[first], order);
-        dk_block_give(&c, span, block, cleared);
+        give_frames(&c, span, order, fis + first, i - first);
     }
+    dk_intent_close(c.intent);
 }
 
 uint32_t dk_zone_suitable(const struct deckle *d, const struct dk_zone *zone, unsigned order)
