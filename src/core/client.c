@@ -11,7 +11,7 @@
 
 #include <deckle/shared.h>
 
-/* ---- tags ------------------------------------------------------------------------------------- */
+/* ---- tags ------------------------------------------------------------------------------------ */
 
 void dk_tag_blocks(const struct deckle *d, unsigned order, const uint32_t *fis, unsigned n,
                    uint32_t client)
@@ -22,7 +22,7 @@ void dk_tag_blocks(const struct deckle *d, unsigned order, const uint32_t *fis, 
             dk_a8_store_release(&d->tags[fis[i] + (k << step)], (uint8_t)client);
 }
 
-/* ---- registering ------------------------------------------------------------------------------ */
+/* ---- registering ----------------------------------------------------------------------------- */
 
 /* The number becomes this client's: its identity first, which nobody else can do then. */
 static bool try_number(struct deckle *d, uint32_t number, uint64_t identity)
@@ -67,7 +67,7 @@ uint32_t deckle_client(const struct deckle *d)
     return d ? d->client : 0;
 }
 
-/* ---- what it holds ---------------------------------------------------------------------------- */
+/* ---- what it holds --------------------------------------------------------------------------- */
 
 static uint64_t frames_in_section(const struct deckle *d, const struct dk_section_view *s,
                                   uint32_t client)

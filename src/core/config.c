@@ -186,11 +186,11 @@ static int plan_sharing(const struct deckle_config *c, struct dk_plan *p, const 
                               : DECKLE_OK;
     if (DK_WORD_BITS < 64)
         return refuse(DECKLE_ENOTSUP, reason,
-                      "features has DECKLE_FEATURE_SHARED, which needs a machine with 64-bit words");
+                      "features has DECKLE_FEATURE_SHARED, which needs 64-bit words");
     if (c->features & DECKLE_FEATURE_DESCRIPTORS)
         return refuse(DECKLE_EINVAL, reason,
-                      "features has DECKLE_FEATURE_SHARED together with DECKLE_FEATURE_DESCRIPTORS: "
-                      "shared pools count no references");
+                      "features has DECKLE_FEATURE_SHARED with DECKLE_FEATURE_DESCRIPTORS: shared "
+                      "pools count no references");
     if (c->max_clients > DECKLE_MAX_CLIENTS)
         return refuse(DECKLE_EINVAL, reason, "max_clients must be 0 (64) or 1 to 255");
     p->max_clients = c->max_clients ? c->max_clients : DECKLE_DEFAULT_CLIENTS;

@@ -73,8 +73,8 @@ static inline void dk_intent_begin(dk_aword *slot, uint32_t block)
 {
 #if DK_WORD_BITS == 64
     if (slot)
-        dk_exchange(slot, (dk_load_relaxed(slot) & DK_INTENT_BELOW) |
-                              (dk_word)block << DK_INTENT_BLOCK_SHIFT);
+        dk_exchange(slot, (dk_load_relaxed(slot) & DK_INTENT_BELOW) | (dk_word)block
+                                                                          << DK_INTENT_BLOCK_SHIFT);
 #else
     (void)slot, (void)block;
 #endif

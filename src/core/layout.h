@@ -290,7 +290,7 @@ struct dk_superblock {
     dk_a32 epoch;             /* its two lowest bits are those of W (reap.c) */
     dk_a32 epoch_settled;     /* == epoch: all blocks are in it */
     dk_a32 counts_wrong;      /* somebody died between a change of W and its counting */
-    dk_a32 deaths;            /* clients that were reaped: counters of events do not agree any more */
+    dk_a32 deaths;            /* clients reaped: counters of events do not agree any more */
     dk_a32 abandoned;         /* blocks may wait for a recount that no dead client's intent names */
 };
 

@@ -32,8 +32,8 @@
  * list that was just emptied would have to happen between the two readings.)
  *
  * Shared pools. A cell says whose frame it holds. A client pops its own cells only and passes over
- * others; a drain takes over others' as well (pcp_steal.c). A cell in transit counts as emptied: its
- * frame is in the hands of who takes it over.
+ * others; a drain takes over others' as well (pcp_steal.c). A cell in transit counts as emptied:
+ * its frame is in the hands of who takes it over.
  *
  * Closing. The closer sets `high` to 0 and then drains by force, marking lists that are not LIVE as
  * well. A push that had read the old high either completes before the mark, and is found, or meets
@@ -72,7 +72,8 @@ DK_INLINE bool empty_cell(dk_aword *at, dk_word *cell, dk_word mine)
     return false;
 }
 
-/* Put a frame, with its client, into a cell that is believed to hold *cell, then what it holds; false: it is full. */
+/* Put a frame and its client into a cell that is believed to hold *cell, then what it holds; false:
+ * it is full. */
 DK_INLINE bool fill_cell(dk_aword *at, dk_word *cell, dk_word what)
 {
     while (dk_likely(!(*cell & DK_CELL_FULL))) {

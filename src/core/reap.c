@@ -38,15 +38,15 @@
 struct reap {
     struct deckle *d;
     uint32_t dead;
-    uint32_t self;   /* == dead for a client that leaves, whose word still says LIVE; else 0 */
-    bool deferred;   /* something has to be done again later */
-    bool types;      /* it was changing types of pageblocks */
+    uint32_t self; /* == dead for a client that leaves, whose word still says LIVE; else 0 */
+    bool deferred; /* something has to be done again later */
+    bool types;    /* it was changing types of pageblocks */
     struct deckle_reap_report report;
     uint32_t fis[DK_REFILL_MAX]; /* frames of one pageblock, on their way back */
     uint32_t nr;
 };
 
-/* ---- the reaper ------------------------------------------------------------------------------- */
+/* ---- the reaper ------------------------------------------------------------------------------ */
 
 /* The host may know better than the table. */
 static bool is_alive(const struct deckle *d, uint32_t client)
@@ -87,7 +87,7 @@ static void stop_reaping(struct deckle *d)
     dk_a32_cas(&d->sb->reaper, &me, 0);
 }
 
-/* ---- 1: blocks -------------------------------------------------------------------------------- */
+/* ---- 1: blocks ------------------------------------------------------------------------------- */
 
 static bool is_of_dead(const struct reap *r, dk_word slot)
 {
@@ -138,7 +138,7 @@ static void free_slots(struct reap *r)
     }
 }
 
-/* ---- 2: cells --------------------------------------------------------------------------------- */
+/* ---- 2: cells -------------------------------------------------------------------------------- */
 
 static void reap_cell(void *ctx, dk_aword *at, const struct dk_zone *zone, unsigned list)
 {
@@ -160,7 +160,7 @@ static void reap_cell(void *ctx, dk_aword *at, const struct dk_zone *zone, unsig
     }
 }
 
-/* ---- 3: frames -------------------------------------------------------------------------------- */
+/* ---- 3: frames ------------------------------------------------------------------------------- */
 
 static void give_back(struct reap *r, unsigned order, const uint32_t *fis, unsigned n)
 {
@@ -178,8 +178,7 @@ static void flush(struct reap *r)
 
 static void add_frame(struct reap *r, uint32_t fi)
 {
-    if (r->nr && (r->nr == DK_REFILL_MAX ||
-                  r->fis[0] / DK_BLOCK_FRAMES != fi / DK_BLOCK_FRAMES))
+    if (r->nr && (r->nr == DK_REFILL_MAX || r->fis[0] / DK_BLOCK_FRAMES != fi / DK_BLOCK_FRAMES))
         flush(r);
     r->fis[r->nr++] = fi;
 }
@@ -320,7 +319,7 @@ static void reap_frames(struct reap *r)
     }
 }
 
-/* ---- types ------------------------------------------------------------------------------------ */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 /* The dead was isolating blocks, or ending that. Nobody else may meanwhile (set-up), so what keeps
  * the caches of a zone closed is its isolated blocks. */
@@ -328,15 +327,15 @@ static void count_isolated(struct deckle *d, struct dk_zone *zone)
 {
     uint32_t isolated = 0, stopped = dk_a32_load_seq(&zone->stopped);
     DK_FOR_EACH_SPAN(d, zone, span)
-        for (uint32_t b = 0; b < span->nr_blocks; b++)
-            isolated += (dk_load_relaxed(&d->words[span->first_block + b]) & DK_W_ISOLATED) != 0;
+    for (uint32_t b = 0; b < span->nr_blocks; b++)
+        isolated += (dk_load_relaxed(&d->words[span->first_block + b]) & DK_W_ISOLATED) != 0;
     for (; stopped < isolated; stopped++)
         dk_pcp_close(d, zone);
     for (; stopped > isolated; stopped--)
         dk_pcp_open(d, zone);
 }
 
-/* ---- 4: counters ------------------------------------------------------------------------------ */
+/* ---- 4: counters ----------------------------------------------------------------------------- */
 
 #define NOTHING_COUNTED DK_W_OFFLINE /* a W that counts as nothing */
 
@@ -357,8 +356,8 @@ static void move_blocks(struct deckle *d, uint32_t epoch)
 {
     for (uint32_t z = 0; z < d->sb->nr_zones; z++)
         DK_FOR_EACH_SPAN(d, &d->zones[z], span)
-            for (uint32_t b = 0; b < span->nr_blocks; b++)
-                move_block(d, &d->zones[z], span->first_block + b, epoch % DK_EPOCHS);
+    for (uint32_t b = 0; b < span->nr_blocks; b++)
+        move_block(d, &d->zones[z], span->first_block + b, epoch % DK_EPOCHS);
 }
 
 static bool has_old_intents(const struct deckle *d, uint32_t epoch, uint32_t self)
@@ -390,7 +389,7 @@ static bool begin_epoch(struct deckle *d, uint32_t self)
     return true;
 }
 
-/* ---- together --------------------------------------------------------------------------------- */
+/* ---- together -------------------------------------------------------------------------------- */
 
 /* Does a live operation still mean this client when it says "from"? */
 static bool is_still_named(const struct reap *r)
@@ -511,8 +510,8 @@ void dk_recount_abandoned(struct deckle *d)
     dk_a32_store_release(&d->sb->abandoned, 0);
     for (uint32_t z = 0; z < d->sb->nr_zones; z++)
         DK_FOR_EACH_SPAN(d, &d->zones[z], span)
-            for (uint32_t b = 0; b < span->nr_blocks; b++)
-                look_at_block(&r, span->first_block + b);
+    for (uint32_t b = 0; b < span->nr_blocks; b++)
+        look_at_block(&r, span->first_block + b);
     if (r.deferred)
         dk_a32_store_release(&d->sb->abandoned, 1);
     stop_reaping(d);

@@ -37,7 +37,7 @@
 
 #define RECOUNT_TRIES 16u
 
-/* ---- closing ---------------------------------------------------------------------------------- */
+/* ---- closing --------------------------------------------------------------------------------- */
 
 void dk_block_quarantine(struct deckle *d, const struct dk_span *span, uint32_t block)
 {
@@ -58,7 +58,7 @@ void dk_block_abandon(struct dk_call *c, const struct dk_span *span, uint32_t bl
     dk_block_quarantine(c->d, span, block);
 }
 
-/* ---- live intents ----------------------------------------------------------------------------- */
+/* ---- live intents ---------------------------------------------------------------------------- */
 
 bool dk_intents_dead(const struct deckle *d, uint32_t client, uint32_t self)
 {
@@ -86,13 +86,12 @@ struct dk_span *dk_span_of_any(const struct deckle *d, uint32_t block, struct dk
     return dk_span_of_block(d, *zone, block);
 }
 
-/* ---- counting --------------------------------------------------------------------------------- */
+/* ---- counting -------------------------------------------------------------------------------- */
 
 static bool is_held(const struct deckle *d, uint32_t fi)
 {
     uint8_t state = dk_a8_load_relaxed(&d->state[fi]);
-    return dk_a8_load_acquire(&d->tags[fi]) || state == DK_STATE_HOLE ||
-           state == DK_STATE_RESERVED;
+    return dk_a8_load_acquire(&d->tags[fi]) || state == DK_STATE_HOLE || state == DK_STATE_RESERVED;
 }
 
 /* Bits of frames of the line that are set and held. */

@@ -32,7 +32,7 @@ struct recovery {
     uint32_t isolated;
 };
 
-/* ---- clients, slots, cells -------------------------------------------------------------------- */
+/* ---- clients, slots, cells ------------------------------------------------------------------- */
 
 static bool somebody_lives(const struct deckle *d)
 {
@@ -78,7 +78,7 @@ static void empty_caches(struct recovery *v)
             memset((void *)dk_set(d, z, cpu), 0, d->set_bytes);
 }
 
-/* ---- frames ----------------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 static bool is_in_range(const struct deckle *d, uint64_t pfn, uint32_t zone)
 {
@@ -134,7 +134,7 @@ static void rebuild_frames(struct recovery *v, const struct dk_section_view *s, 
     }
 }
 
-/* ---- blocks ----------------------------------------------------------------------------------- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* A W of zero is a fresh block, or a page that was lost; what set-up said of it holds for both. */
 static unsigned type_of(const struct recovery *v, const struct dk_section_view *s, uint32_t block,
@@ -145,7 +145,8 @@ static unsigned type_of(const struct recovery *v, const struct dk_section_view *
         return dk_w_type(was) <= DECKLE_CMA ? dk_w_type(was) : DECKLE_MOVABLE;
     uint32_t i = dk_range_above(v->d, pfn);
     if (i == v->d->sb->nr_ranges || !(v->d->ranges[i].flags & DECKLE_RANGE_CMA) ||
-        v->d->ranges[i].pfn > pfn || v->d->ranges[i].pfn + v->d->ranges[i].nr < pfn + DK_BLOCK_FRAMES)
+        v->d->ranges[i].pfn > pfn ||
+        v->d->ranges[i].pfn + v->d->ranges[i].nr < pfn + DK_BLOCK_FRAMES)
         return DECKLE_MOVABLE;
     return DECKLE_CMA;
 }
@@ -185,7 +186,7 @@ static void rebuild_span(struct recovery *v, const struct dk_span *span)
     }
 }
 
-/* ---- index and counters ----------------------------------------------------------------------- */
+/* ---- index and counters ---------------------------------------------------------------------- */
 
 static void rebuild_index(struct recovery *v, struct dk_span *span)
 {
@@ -218,8 +219,9 @@ static void rebuild_zone(struct recovery *v, struct dk_zone *zone)
     v->zone = zone;
     v->present = v->reserved = v->isolated = 0;
     DK_FOR_EACH_SPAN(d, zone, span)
-        rebuild_span(v, span);
-    DK_FOR_EACH_SPAN(d, zone, span) {
+    rebuild_span(v, span);
+    DK_FOR_EACH_SPAN(d, zone, span)
+    {
         for (uint32_t b = 0; b < span->nr_blocks; b++)
             v->report.index += !shows(d, span, span->first_block + b);
         rebuild_index(v, span);
@@ -228,16 +230,16 @@ static void rebuild_zone(struct recovery *v, struct dk_zone *zone)
         dk_store_relaxed(&counted.of[i], dk_zone_count(d, zone, (enum dk_count)i));
     memset(zone->counts, 0, sizeof zone->counts);
     DK_FOR_EACH_SPAN(d, zone, span)
-        for (uint32_t b = 0; b < span->nr_blocks; b++)
-            dk_zone_account_in(d, zone, dk_set(d, zone->number, 0), 0, DK_W_OFFLINE,
-                               dk_load_relaxed(&d->words[span->first_block + b]));
+    for (uint32_t b = 0; b < span->nr_blocks; b++)
+        dk_zone_account_in(d, zone, dk_set(d, zone->number, 0), 0, DK_W_OFFLINE,
+                           dk_load_relaxed(&d->words[span->first_block + b]));
     set_number(v, &zone->present, v->present);
     set_number(v, &zone->reserved, v->reserved);
     set_number(v, &zone->managed, v->present - v->reserved);
     dk_a32_store_relaxed(&zone->stopped, v->isolated);
 }
 
-/* ---- together --------------------------------------------------------------------------------- */
+/* ---- together -------------------------------------------------------------------------------- */
 
 int deckle_recover(struct deckle *d, struct deckle_recover_report *report)
 {

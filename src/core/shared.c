@@ -19,7 +19,7 @@
 
 #include <deckle/shared.h>
 
-/* ---- publishing ------------------------------------------------------------------------------- */
+/* ---- publishing ------------------------------------------------------------------------------ */
 
 static void fold_free(struct deckle *d, struct dk_zone *zone)
 {
@@ -41,7 +41,7 @@ int deckle_publish(struct deckle *d)
     return DECKLE_OK;
 }
 
-/* ---- attaching -------------------------------------------------------------------------------- */
+/* ---- attaching ------------------------------------------------------------------------------- */
 
 #define REASON_BYTES  256u
 #define HANDLE_BYTES  ((sizeof(struct deckle) + 63u) & ~(size_t)63u)
@@ -133,7 +133,7 @@ int deckle_attach(void *handle, size_t handle_size, void *metadata, size_t size,
     return DECKLE_OK;
 }
 
-/* ---- transfer --------------------------------------------------------------------------------- */
+/* ---- transfer -------------------------------------------------------------------------------- */
 
 /* Tags of all of an allocated block but its head: its frames, or the pageblocks that it is. */
 static void tag_tails(const struct deckle *d, uint32_t fi, unsigned order, uint32_t client)

@@ -206,6 +206,12 @@ static dk_word free_with_deltas(const struct deckle *d, const struct dk_zone *zo
     return sum;
 }
 
+static bool check_count(struct dk_check *c, const struct dk_zone *z, const char *name,
+                        enum dk_count which, uint64_t counted)
+{
+    return check_counter(c, z, name, dk_zone_count(c->d, z, which), counted);
+}
+
 /* What follows W; not while somebody who died may have left it wrong. */
 static bool check_counts(struct dk_check *c, const struct dk_zone *z, const struct dk_tally *t)
 {
@@ -213,16 +219,14 @@ static bool check_counts(struct dk_check *c, const struct dk_zone *z, const stru
         return true;
     return check_counter(c, z, "free frames (with the CPUs' shares)", free_with_deltas(c->d, z),
                          t->free) &&
-           check_counter(c, z, "free CMA frames", dk_zone_count(c->d, z, DK_COUNT_FREE_CMA), t->free_cma) &&
-           check_counter(c, z, "free HighAtomic frames", dk_zone_count(c->d, z, DK_COUNT_FREE_HIGHATOMIC),
-                         t->free_highatomic) &&
-           check_counter(c, z, "free isolated frames", dk_zone_count(c->d, z, DK_COUNT_FREE_ISOLATED),
-                         t->free_isolated) &&
-           check_counter(c, z, "frames in HighAtomic pageblocks",
-                         dk_zone_count(c->d, z, DK_COUNT_HIGHATOMIC),
-                         t->highatomic_blocks * DK_BLOCK_FRAMES) &&
-           check_counter(c, z, "frames in CMA pageblocks", dk_zone_count(c->d, z, DK_COUNT_CMA),
-                         t->cma_blocks * DK_BLOCK_FRAMES);
+           check_count(c, z, "free CMA frames", DK_COUNT_FREE_CMA, t->free_cma) &&
+           check_count(c, z, "free HighAtomic frames", DK_COUNT_FREE_HIGHATOMIC,
+                       t->free_highatomic) &&
+           check_count(c, z, "free isolated frames", DK_COUNT_FREE_ISOLATED, t->free_isolated) &&
+           check_count(c, z, "frames in HighAtomic pageblocks", DK_COUNT_HIGHATOMIC,
+                       t->highatomic_blocks * DK_BLOCK_FRAMES) &&
+           check_count(c, z, "frames in CMA pageblocks", DK_COUNT_CMA,
+                       t->cma_blocks * DK_BLOCK_FRAMES);
 }
 
 static bool check_counters(struct dk_check *c, const struct dk_zone *z, const struct dk_tally *t,

@@ -58,14 +58,13 @@ struct dk_tally {
     uint64_t allocated; /* in blocks that have a head */
     uint64_t reserved, holes;
     struct dk_frame_set loose; /* used, but in no block and not reserved: must be in a cache */
-    uint64_t orphans;          /* the same, but a client's that is to be reaped */
     uint64_t highatomic_blocks, cma_blocks, open_blocks; /* pageblocks; open = not offline */
 };
 
 /* Shared pools: is the frame, or whole pageblock, that of a client that is dead or leaving? Then
  * nobody knows where it is, until somebody reaps. */
 bool dk_is_orphan(const struct deckle *d, uint64_t fi);
-/* Shared pools: does an operation that was left unfinished name the pageblock, or a recount wait? */
+/* Shared pools: does an unfinished operation name the pageblock, or does it wait for a recount? */
 bool dk_is_unsettled(const struct deckle *d, uint32_t block);
 /* Clients, slots, epoch. */
 bool dk_check_sharing(struct dk_check *c);

@@ -159,7 +159,7 @@ static bool check_index(struct walk *walk, uint32_t block, dk_word w)
 
 /* ---- frames -------------------------------------------------------------------------------- */
 
-/* Used frames have a holder, free ones have none; of a whole pageblock only the first frame does. */
+/* Used frames have a holder, free ones have none; of a whole pageblock only the first does. */
 static bool check_tag(struct walk *walk, uint64_t fi, bool used, dk_word w)
 {
     struct dk_check *c = walk->check;
@@ -251,9 +251,7 @@ static bool check_outside(struct walk *walk, uint64_t fi, uint8_t state, bool us
         return true;
     }
     if (dk_state_is_free(state)) {
-        if (used && is_adrift(walk, fi, w))
-            walk->tally->orphans++;
-        else if (used)
+        if (used && !is_adrift(walk, fi, w))
             dk_frame_set_add(&walk->tally->loose, fi);
         return check_unowned(c, fi) && check_tag(walk, fi, used, w);
     }

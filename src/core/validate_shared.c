@@ -40,8 +40,10 @@ static bool check_slot(struct dk_check *c, uint32_t i)
     if (!slot)
         return true;
     if (dk_client_is(c->d, client, DK_CLIENT_LIVE))
-        return dk_bad_pool(c, "client %u is in the middle of an operation (slot %u): the pool is not "
-                              "quiet, or the client is dead and was not reaped", client, i);
+        return dk_bad_pool(c,
+                           "client %u is in the middle of an operation (slot %u): the pool is not "
+                           "quiet, or the client is dead and was not reaped",
+                           client, i);
     if (!dk_client_is(c->d, client, DK_CLIENT_DEAD))
         return dk_bad_pool(c, "slot %u belongs to client %u, which there is not", i, client);
     return true;

@@ -64,8 +64,8 @@ static void add_free(struct dk_zone *zone, struct dk_pcp_set *set, dk_word n)
         dk_add_relaxed(&zone->counts[0].of[DK_COUNT_FREE], dk_exchange(&set->free_delta, 0));
 }
 
-/* The free frames of the zone, as private pools count them: a CPU's share is folded in now and then.
- * Blocks of a shared pool belong to epochs, which CPUs' shares know nothing of. */
+/* Private pools fold a CPU's share in now and then. Blocks of a shared pool belong to epochs, which
+ * CPUs' shares know nothing of. */
 static void count_free(const struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set,
                        unsigned epoch, dk_word n)
 {
