@@ -3,8 +3,8 @@
  * The one atomic layer: the only file of the library that knows <stdatomic.h>.
  *
  * Every shared access of the core goes through a function of this file, so that a simulated machine
- * can make each of them a scheduling point (DK_SIM_POINT) without a change to the shipped code, and
- * so that a reader finds every memory order in the name of the call. No atomic is wider than the
+ * can supply all of them (DK_ATOMIC_…) without a change to the shipped code, and so that a reader
+ * finds every memory order in the name of the call. No atomic is wider than the
  * machine word: dk_word has 64 bits where pointers have, else 32, and both are lock-free (asserted
  * below).
  *
@@ -33,65 +33,63 @@ typedef _Atomic dk_word dk_aword;
 typedef _Atomic uint32_t dk_a32;
 typedef _Atomic uint8_t dk_a8;
 
-/* Kinds of scheduling points; a simulated machine defines DK_SIM_POINT(address, kind). */
-enum dk_point { DK_POINT_LOAD, DK_POINT_STORE, DK_POINT_RMW, DK_POINT_FENCE, DK_POINT_HOOK };
-#ifndef DK_SIM_POINT
-#define DK_SIM_POINT(address, kind) ((void)(address))
+/*
+ * What the functions below are made of. The simulated machine (host/sim/hooks.h) supplies its own:
+ * it decides at each of them who goes on, which stores are visible yet and which value a load sees.
+ */
+#ifndef DK_ATOMIC_LOAD
+#define DK_ATOMIC_LOAD(p, order)     atomic_load_explicit((p), memory_order_##order)
+#define DK_ATOMIC_STORE(p, v, order) atomic_store_explicit((p), (v), memory_order_##order)
+#define DK_ATOMIC_CAS(p, expected, desired)                                                        \
+    atomic_compare_exchange_strong_explicit((p), (expected), (desired), memory_order_seq_cst,      \
+                                            memory_order_seq_cst)
+/* op: exchange, fetch_or, fetch_and, fetch_add */
+#define DK_ATOMIC_RMW(op, p, v, order) atomic_##op##_explicit((p), (v), memory_order_##order)
+#define DK_ATOMIC_FENCE()              atomic_thread_fence(memory_order_seq_cst)
 #endif
 
 #define DK_DEFINE_ATOMIC_ACCESS(name, atype, type)                                                 \
     static inline type dk_##name##load_relaxed(const atype *p)                                     \
     {                                                                                              \
-        DK_SIM_POINT(p, DK_POINT_LOAD);                                                            \
-        return atomic_load_explicit((atype *)(uintptr_t)p, memory_order_relaxed);                  \
+        return (type)DK_ATOMIC_LOAD((atype *)(uintptr_t)p, relaxed);                               \
     }                                                                                              \
     static inline type dk_##name##load_acquire(const atype *p)                                     \
     {                                                                                              \
-        DK_SIM_POINT(p, DK_POINT_LOAD);                                                            \
-        return atomic_load_explicit((atype *)(uintptr_t)p, memory_order_acquire);                  \
+        return (type)DK_ATOMIC_LOAD((atype *)(uintptr_t)p, acquire);                               \
     }                                                                                              \
     static inline type dk_##name##load_seq(const atype *p)                                         \
     {                                                                                              \
-        DK_SIM_POINT(p, DK_POINT_LOAD);                                                            \
-        return atomic_load_explicit((atype *)(uintptr_t)p, memory_order_seq_cst);                  \
+        return (type)DK_ATOMIC_LOAD((atype *)(uintptr_t)p, seq_cst);                               \
     }                                                                                              \
     static inline void dk_##name##store_relaxed(atype *p, type v)                                  \
     {                                                                                              \
-        DK_SIM_POINT(p, DK_POINT_STORE);                                                           \
-        atomic_store_explicit(p, v, memory_order_relaxed);                                         \
+        DK_ATOMIC_STORE(p, v, relaxed);                                                            \
     }                                                                                              \
     static inline void dk_##name##store_release(atype *p, type v)                                  \
     {                                                                                              \
-        DK_SIM_POINT(p, DK_POINT_STORE);                                                           \
-        atomic_store_explicit(p, v, memory_order_release);                                         \
+        DK_ATOMIC_STORE(p, v, release);                                                            \
     }
 
 #define DK_DEFINE_ATOMIC_UPDATE(name, atype, type)                                                 \
     static inline type dk_##name##exchange(atype *p, type v)                                       \
     {                                                                                              \
-        DK_SIM_POINT(p, DK_POINT_RMW);                                                             \
-        return atomic_exchange_explicit(p, v, memory_order_seq_cst);                               \
+        return (type)DK_ATOMIC_RMW(exchange, p, v, seq_cst);                                       \
     }                                                                                              \
     static inline bool dk_##name##cas(atype *p, type *expected, type desired)                      \
     {                                                                                              \
-        DK_SIM_POINT(p, DK_POINT_RMW);                                                             \
-        return atomic_compare_exchange_strong_explicit(p, expected, desired, memory_order_seq_cst, \
-                                                       memory_order_seq_cst);                      \
+        return DK_ATOMIC_CAS(p, expected, desired);                                                \
     }                                                                                              \
     static inline type dk_##name##or(atype *p, type v)                                             \
     {                                                                                              \
-        DK_SIM_POINT(p, DK_POINT_RMW);                                                             \
-        return atomic_fetch_or_explicit(p, v, memory_order_seq_cst);                               \
+        return (type)DK_ATOMIC_RMW(fetch_or, p, v, seq_cst);                                       \
     }                                                                                              \
     static inline type dk_##name##and(atype *p, type v)                                            \
     {                                                                                              \
-        DK_SIM_POINT(p, DK_POINT_RMW);                                                             \
-        return atomic_fetch_and_explicit(p, v, memory_order_seq_cst);                              \
+        return (type)DK_ATOMIC_RMW(fetch_and, p, v, seq_cst);                                      \
     }                                                                                              \
     static inline type dk_##name##add_relaxed(atype *p, type v)                                    \
     {                                                                                              \
-        DK_SIM_POINT(p, DK_POINT_RMW);                                                             \
-        return atomic_fetch_add_explicit(p, v, memory_order_relaxed);                              \
+        return (type)DK_ATOMIC_RMW(fetch_add, p, v, relaxed);                                      \
     }
 
 DK_DEFINE_ATOMIC_ACCESS(, dk_aword, dk_word)
@@ -121,7 +119,6 @@ static inline bool dk_a8_cas(dk_a8 *p, uint8_t *expected, uint8_t desired)
 #endif
     uint32_t old;
 
-    DK_SIM_POINT(p, DK_POINT_RMW);
     old = atomic_load_explicit(word, memory_order_seq_cst);
     for (;;) {
         uint8_t now = (uint8_t)(old >> shift);
@@ -151,20 +148,9 @@ DK_DEFINE_A8_BY_CAS(and, old &v)
 DK_DEFINE_A8_BY_CAS(add_relaxed, old + v)
 #endif
 
-/*
- * A store that is no scheduling point: the last step of a restartable sequence on the simulated
- * machine, where nothing may come between the question whether the sequence still runs and the
- * store.
- */
-static inline void dk_store_unseen(dk_aword *p, dk_word v)
-{
-    atomic_store_explicit(p, v, memory_order_relaxed);
-}
-
 static inline void dk_fence_seq(void)
 {
-    DK_SIM_POINT((void *)0, DK_POINT_FENCE);
-    atomic_thread_fence(memory_order_seq_cst);
+    DK_ATOMIC_FENCE();
 }
 
 /* Only orders the compiler: pairs with code on the same CPU (a restartable sequence, a signal). */

@@ -96,11 +96,13 @@ enum dk_rseq_result {
 
 /*
  * The simulated machine. dk_sim_rseq_begin starts a sequence of the running simulated thread and
- * returns the CPU it runs on; dk_sim_rseq_alive is false once something has restarted the thread
- * since. No other thread runs between that question and the store that follows it.
+ * returns the CPU it runs on. Until dk_sim_rseq_end, or the one store of dk_sim_rseq_commit, a
+ * preemption, migration, signal or membarrier kills it: its later stores do nothing, and commit is
+ * false.
  */
 uint32_t dk_sim_rseq_begin(void);
-bool dk_sim_rseq_alive(void);
+void dk_sim_rseq_end(void);
+bool dk_sim_rseq_commit(dk_aword *head, dk_word value);
 uint32_t dk_sim_cpu_id(void);
 
 DK_INLINE uint32_t dk_rseq_cpu_id(int64_t rseq_offset)
@@ -109,13 +111,15 @@ DK_INLINE uint32_t dk_rseq_cpu_id(int64_t rseq_offset)
     return dk_sim_cpu_id();
 }
 
+static inline enum dk_rseq_result dk_rseq_fails(void)
+{
+    dk_sim_rseq_end();
+    return DK_RSEQ_FAIL;
+}
+
 static inline enum dk_rseq_result dk_rseq_commit(struct dk_rseq_stack *stack, dk_word head)
 {
-    DK_SIM_POINT(&stack->head, DK_POINT_STORE);
-    if (!dk_sim_rseq_alive())
-        return DK_RSEQ_ABORT;
-    dk_store_unseen(&stack->head, head);
-    return DK_RSEQ_DONE;
+    return dk_sim_rseq_commit(&stack->head, head) ? DK_RSEQ_DONE : DK_RSEQ_ABORT;
 }
 
 static inline struct dk_rseq_stack *dk_rseq_own(const struct dk_rseq_at *at)
@@ -137,14 +141,14 @@ static inline enum dk_rseq_result dk_rseq_popn(const struct dk_rseq_at *at, uint
 {
     struct dk_rseq_stack *stack = dk_rseq_own(at);
     if (!stack)
-        return DK_RSEQ_FAIL;
+        return dk_rseq_fails();
     dk_word head = dk_load_relaxed(&stack->head);
     uint32_t index = dk_rseq_index(head);
     *own = stack;
     *done = n < index ? n : index;
     dk_word less = head + *done * (DK_RSEQ_POP_ONE - 1);
     if (!index || less >> 63)
-        return DK_RSEQ_FAIL;
+        return dk_rseq_fails();
     for (uint32_t i = 0; i < *done; i++)
         out[i] = dk_a32_load_relaxed(&dk_rseq_slots(stack)[index - 1 - i]);
     return dk_rseq_commit(stack, less);
@@ -156,12 +160,12 @@ static inline enum dk_rseq_result dk_rseq_pushn(const struct dk_rseq_at *at, con
 {
     struct dk_rseq_stack *stack = dk_rseq_own(at);
     if (!stack)
-        return DK_RSEQ_FAIL;
+        return dk_rseq_fails();
     dk_word head = dk_load_relaxed(&stack->head);
     uint32_t index = (uint32_t)(head & 0xffff);
     uint32_t high = dk_a32_load_relaxed(&stack->high) & 0xffff;
     if (index >= high)
-        return DK_RSEQ_FAIL;
+        return dk_rseq_fails();
     *own = stack;
     *done = n < high - index ? n : high - index;
     for (uint32_t i = 0; i < *done; i++)
@@ -188,10 +192,10 @@ static inline enum dk_rseq_result dk_rseq_fold(const struct dk_rseq_at *at,
 {
     struct dk_rseq_stack *stack = dk_rseq_own(at);
     if (!stack)
-        return DK_RSEQ_FAIL;
+        return dk_rseq_fails();
     dk_word head = dk_load_relaxed(&stack->head);
     if (!(head & DK_RSEQ_FOLD) || dk_rseq_is_stopped(head))
-        return DK_RSEQ_FAIL;
+        return dk_rseq_fails();
     *own = stack;
     return dk_rseq_commit(stack, head - DK_RSEQ_FOLD);
 }

@@ -68,17 +68,21 @@ DK_INLINE uint32_t dk_rseq_cpu_id(int64_t rseq_offset)
 /* Stopped, or no room in pops: the new head is negative. The addition leaves the carry clear. */
 DK_INLINE bool dk_rseq_pop(const struct dk_rseq_at *at, uint32_t *out)
 {
-    uint32_t value;
+    uint64_t value; /* first the index of its slot */
     bool failed;
-    __asm__ __volatile__(DK_RSEQ_BEGIN DK_RSEQ_POP_HEAD
+    __asm__ __volatile__(DK_RSEQ_BEGIN
+                         "movq (%%rax), %%rcx\n\t"
+                         "movzwl %%cx, %k[value]\n\t"
+                         "subl $1, %k[value]\n\t"
+                         "jb 6f\n\t"
                          "addq $0xffff, %%rcx\n\t"
                          "js 6f\n\t"
-                         "movl 64(%%rax, %%rdx, 4), %%edx\n\t"
+                         "movl 64(%%rax, %q[value], 4), %k[value]\n\t"
                          "movq %%rcx, (%%rax)\n\t" DK_RSEQ_END("", "stc\n\t")
-                         : "=&d"(value), "=@ccc"(failed)
+                         : [value] "=&r"(value), "=@ccc"(failed)
                          : DK_RSEQ_AT(at)
                          : "rax", "rcx", "memory");
-    *out = value;
+    *out = (uint32_t)value;
     return !failed;
 }
 
@@ -86,18 +90,19 @@ DK_INLINE bool dk_rseq_pop(const struct dk_rseq_at *at, uint32_t *out)
  * carry set if there is room. */
 DK_INLINE bool dk_rseq_push(const struct dk_rseq_at *at, uint32_t value)
 {
+    uint64_t index;
     bool done;
     __asm__ __volatile__(DK_RSEQ_BEGIN
                          "movq (%%rax), %%rcx\n\t"
                          "cmpw 8(%%rax), %%cx\n\t"
                          "jae 6f\n\t"
-                         "movzwl %%cx, %%edx\n\t"
-                         "movl %[value], 64(%%rax, %%rdx, 4)\n\t"
+                         "movzwl %%cx, %k[index]\n\t"
+                         "movl %[value], 64(%%rax, %q[index], 4)\n\t"
                          "incq %%rcx\n\t"
                          "movq %%rcx, (%%rax)\n\t" DK_RSEQ_END("", "clc\n\t")
-                         : "=@ccc"(done)
+                         : [index] "=&r"(index), "=@ccc"(done)
                          : DK_RSEQ_AT(at), [value] "r"(value)
-                         : "rax", "rcx", "rdx", "memory");
+                         : "rax", "rcx", "memory");
     return done;
 }
 

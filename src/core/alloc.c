@@ -151,22 +151,22 @@ int dk_request_verdict(const struct dk_request *r, struct dk_zone *zone, uint32_
 /* ---- one zone
  * --------------------------------------------------------------------------------- */
 
-static void count_node(struct dk_request *r, struct dk_zone *zone)
+void dk_request_count_node(const struct dk_request *r, const struct dk_zone *zone, uint32_t n)
 {
     struct deckle *d = r->d;
     if (dk_unlikely(zone->node != r->preferred->node)) {
-        dk_counter_add(&dk_stat_set(d, zone->number)->numa_miss, 1);
-        dk_counter_add(&dk_stat_set(d, r->preferred->number)->numa_foreign, 1);
+        dk_counter_add(&dk_stat_set(d, zone->number)->numa_miss, n);
+        dk_counter_add(&dk_stat_set(d, r->preferred->number)->numa_foreign, n);
     }
     if (dk_unlikely(r->ask.flags & DECKLE_REQ_INTERLEAVE) && zone->node == r->node)
-        dk_counter_add(&dk_stat_set(d, zone->number)->numa_interleave, 1);
+        dk_counter_add(&dk_stat_set(d, zone->number)->numa_interleave, n);
 }
 
 bool dk_request_finish(struct dk_request *r, struct dk_zone *zone, uint32_t fi)
 {
     if (!dk_prepare_alloc(r->d, fi, r->ask.order, r->ask.gfp, r->type, r->ask.owner, r->caller))
         return false;
-    count_node(r, zone);
+    dk_request_count_node(r, zone, 1);
     return true;
 }
 
@@ -409,9 +409,10 @@ static DK_NOINLINE int64_t alloc_general(struct deckle *d, uint32_t gfp, uint32_
 }
 
 /* A block popped on the fast path that is not simply free and in the main section: marked, of
- * another section, or corrupt. */
-static DK_NOINLINE int64_t finish_odd(struct deckle *d, uint32_t gfp, uint32_t order, uint32_t fi)
+ * another section, or corrupt. rel: from the first frame of the main section. */
+static DK_NOINLINE int64_t finish_odd(struct deckle *d, uint32_t gfp, uint32_t order, uint32_t rel)
 {
+    uint32_t fi = rel + d->main_fi;
     uint64_t pfn = 0;
     if (!dk_prepare_alloc(d, fi, order, gfp, dk_gfp_migratetype(gfp), 0, DK_CALLER()))
         return alloc_general(d, gfp, order, DK_CALLER());
@@ -419,24 +420,27 @@ static DK_NOINLINE int64_t finish_odd(struct deckle *d, uint32_t gfp, uint32_t o
     return (int64_t)pfn;
 }
 
-/* May the fast path serve it? The placement flags have yet to be looked at. */
-static inline bool fast_request(const struct deckle *d, uint32_t gfp, uint32_t order,
-                                uint32_t slow)
+/* Flags that are for the general path, and orders without a list. */
+DK_INLINE bool is_fast(uint32_t gfp, uint32_t order)
 {
-    return dk_gfp_is_plain(gfp) && !(gfp & DECKLE_GFP_ZERO) && order <= DK_PCP_MAX_ORDER &&
-           !(dk_a32_load_relaxed(&d->slow) & slow);
+    return dk_gfp_is_plain(gfp) && !(gfp & DECKLE_GFP_ZERO) && order <= DK_PCP_MAX_ORDER;
 }
 
 /* A popped block goes out. Inside the main section the frame index needs no further bound. */
-DK_INLINE int64_t finish(struct deckle *d, uint32_t gfp, uint32_t order, unsigned place,
-                         uint32_t fi)
+DK_INLINE int64_t finish(struct deckle *d, uint32_t gfp, uint32_t order, uint32_t fi)
 {
-    _Static_assert(DK_STATE_TYPE == DK_PLACE_TYPE, "the migratetype stands at the same bits");
-    uint32_t comp = (gfp & DECKLE_GFP_COMP) / (DECKLE_GFP_COMP / DK_STATE_COMPOUND);
+    _Static_assert(DECKLE_GFP_MOVABLE << 2 == 0x20 && DECKLE_GFP_RECLAIMABLE << 2 == 0x40,
+                   "the state byte has the mobility flags at bits 5-6");
     uint32_t rel = fi - d->main_fi;
-    if (dk_unlikely(rel >= dk_load_acquire(&d->main_nr) || dk_a8_load_relaxed(&d->state[fi])))
-        return finish_odd(d, gfp, order, fi);
-    dk_a8_store_relaxed(&d->state[fi], (uint8_t)((order + 1) | (place & DK_STATE_TYPE) | comp));
+    uint32_t state = (gfp << 2 & DK_STATE_TYPE) + order + 1;
+    dk_a8 *at = d->state + fi;
+    if (dk_unlikely(rel >= dk_load_acquire(&d->main_nr) || dk_a8_load_relaxed(at)))
+        return finish_odd(d, gfp, order, rel);
+    if (gfp & DECKLE_GFP_COMP) {
+        state |= DK_STATE_COMPOUND;
+        dk_keep_branch(state);
+    }
+    dk_a8_store_relaxed(at, (uint8_t)state);
     return (int64_t)(d->main_pfn + rel);
 }
 
@@ -445,11 +449,11 @@ static DK_NOINLINE int64_t alloc_other(struct deckle *d, uint32_t gfp, uint32_t 
 {
     unsigned place = dk_gfp_place(gfp);
     uint32_t zone = dk_a32_load_relaxed(&d->fast_zone[place & DK_PLACE_ZONE]);
-    if (dk_likely(d->kind == DK_PCP_CELLS && zone != DK_NONE &&
-                  fast_request(d, gfp, order, ~DK_SLOW_SHARED))) {
+    if (dk_likely(d->kind == DK_PCP_CELLS && zone != DK_NONE && is_fast(gfp, order) &&
+                  !(dk_a32_load_relaxed(&d->slow) & ~DK_SLOW_SHARED))) {
         uint32_t fi = dk_cells_pop(d, zone, dk_pcp_list(order, place >> 5));
         if (dk_likely(fi != DK_NONE))
-            return finish(d, gfp, order, place, fi);
+            return finish(d, gfp, order, fi);
     }
     return alloc_general(d, gfp, order, DK_CALLER());
 }
@@ -462,13 +466,13 @@ static DK_NOINLINE int64_t alloc_other(struct deckle *d, uint32_t gfp, uint32_t 
  */
 int64_t deckle_alloc(struct deckle *d, uint32_t gfp, uint32_t order)
 {
-    unsigned place = dk_gfp_place(gfp);
-    dk_word sets = dk_load_relaxed(&d->fast_sets[place & DK_PLACE_ZONE]);
+    const dk_aword *row = d->fast_row[gfp & 31];
     uint32_t fi;
-    if (dk_unlikely(!fast_request(d, gfp, order, ~0u) || !sets ||
-                    !dk_stack_pop(d, sets, dk_pcp_list(order, place >> 5), &fi)))
+    dk_word list;
+    if (dk_unlikely(!is_fast(gfp, order) || !(list = dk_load_relaxed(&row[order])) ||
+                    !dk_stack_pop_from(d, list, &fi)))
         return alloc_other(d, gfp, order);
-    return finish(d, gfp, order, place, fi);
+    return finish(d, gfp, order, fi);
 }
 
 int64_t deckle_alloc_request(struct deckle *d, const struct deckle_request *req)

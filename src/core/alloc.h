@@ -47,6 +47,9 @@ int dk_request_verdict(const struct dk_request *r, struct dk_zone *zone, uint32_
 /* A block of the zone that nobody else knows is given out: state, switches, statistics of nodes. */
 bool dk_request_finish(struct dk_request *r, struct dk_zone *zone, uint32_t fi);
 
+/* n blocks of the zone went to the request: statistics of nodes. */
+void dk_request_count_node(const struct dk_request *r, const struct dk_zone *zone, uint32_t n);
+
 static inline void dk_request_fill_take(const struct dk_request *r, uint32_t alloc_flags,
                                         struct dk_take *take)
 {

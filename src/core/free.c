@@ -30,6 +30,13 @@ void dk_free_block(struct deckle *d, uint32_t zone, uint32_t fi, unsigned order,
     dk_zone_give(d, &d->zones[zone], set, order, &fi, 1);
 }
 
+/* The list is full or stopped; the state byte is free already. */
+static DK_NOINLINE int free_past_list(struct deckle *d, uint32_t fi, uint32_t list)
+{
+    dk_free_block(d, d->main_zone, fi, list / DK_PCP_TYPES, list % DK_PCP_TYPES);
+    return DECKLE_OK;
+}
+
 int dk_free(struct deckle *d, uint64_t pfn, unsigned order, uint32_t owner, const void *caller)
 {
     uint32_t fi, zone;
@@ -42,47 +49,20 @@ int dk_free(struct deckle *d, uint64_t pfn, unsigned order, uint32_t owner, cons
     return err;
 }
 
-/*
- * The list that a state byte names, as a chain of predicted branches: computed from the byte, the
- * address of the list would wait for the byte, which alloc has only just stored (11 of 25 cycles of
- * a pair).
- */
-DK_INLINE unsigned list_of(unsigned order, uint8_t s)
+/* The state byte of a block of this order and type. */
+DK_INLINE bool is_given(uint8_t s, uint32_t order, unsigned type)
 {
-    unsigned list = dk_pcp_list(order, DECKLE_MOVABLE), type = s & DK_STATE_TYPE;
-    if (type == (DECKLE_UNMOVABLE << 5)) {
-        dk_keep_branch(list);
-        list += DECKLE_UNMOVABLE;
-    } else if (type == (DECKLE_RECLAIMABLE << 5)) {
-        dk_keep_branch(list);
-        list += DECKLE_RECLAIMABLE;
-    }
-    return list;
+    return s == (uint8_t)(dk_state_make(0, type, false) + order);
 }
 
-/* The state byte of a block in the main section says that it may be freed like this: its list, and
- * the byte is free. DK_NONE: for the general way. */
-DK_INLINE unsigned begin(struct deckle *d, uint64_t pfn, uint32_t order, uint32_t *fi,
-                         uint32_t slow)
+/* The block, whose state byte was s, goes to the list of this type in the main section's zone. */
+DK_INLINE int push(struct deckle *d, uint32_t fi, uint32_t order, unsigned type)
 {
-    uint64_t rel = pfn - d->main_pfn;
-    if (dk_unlikely((dk_a32_load_relaxed(&d->slow) & slow) || order > DK_PCP_MAX_ORDER ||
-                    rel >= dk_load_acquire(&d->main_nr)))
-        return DK_NONE;
-    *fi = (uint32_t)rel + d->main_fi;
-    uint8_t s = dk_a8_load_relaxed(&d->state[*fi]);
-    if (dk_unlikely(dk_state_order(s) != order))
-        return DK_NONE;
-    unsigned list = list_of(order, s);
-    dk_a8_store_relaxed(&d->state[*fi], 0);
-    return list;
-}
-
-/* The list is full or stopped; the state byte is free already. */
-static DK_NOINLINE int free_past_list(struct deckle *d, uint32_t fi, uint32_t list)
-{
-    dk_free_block(d, d->main_zone, fi, list / DK_PCP_TYPES, list % DK_PCP_TYPES);
-    return DECKLE_OK;
+    dk_a8_store_relaxed(&d->state[fi], 0);
+    const dk_aword *row = d->main_list[type];
+    if (dk_likely(dk_stack_push_to(d, dk_load_relaxed(&row[(size_t)order]), fi)))
+        return DECKLE_OK;
+    return free_past_list(d, fi, dk_pcp_list(order, type));
 }
 
 /* Other sections, orders without a list, run-time switches, no caches, and what is wrong. */
@@ -91,37 +71,42 @@ static DK_NOINLINE int free_general(struct deckle *d, uint64_t pfn, uint32_t ord
     return dk_free(d, pfn, order, 0, DK_CALLER());
 }
 
-/* Shared pools: the frame must be the client's own. Outside the main section the general way
- * asks. */
-static bool main_holds(const struct deckle *d, uint64_t pfn)
-{
-    uint64_t rel = pfn - d->main_pfn;
-    return !d->tags ||
-           (rel < dk_load_acquire(&d->main_nr) && dk_holds(d, (uint32_t)rel + d->main_fi));
-}
-
-/* The fast path of pools with atomic cells. */
+/* Atomic cells; with stacks, blocks that are reclaimable or compound. In a shared pool the frame
+ * must be the client's own. The rest is general. */
 static DK_NOINLINE int free_other(struct deckle *d, uint64_t pfn, uint32_t order)
 {
-    uint32_t fi, list, slow = DK_SLOW_FREE & ~DK_SLOW_SHARED;
-    if (d->kind != DK_PCP_CELLS || !main_holds(d, pfn) ||
-        (list = begin(d, pfn, order, &fi, slow)) == DK_NONE)
+    uint64_t rel = pfn - d->main_pfn;
+    uint32_t fi = (uint32_t)rel + d->main_fi, slow = DK_SLOW_FREE & ~DK_SLOW_SHARED;
+    if (d->kind == DK_PCP_NONE || (dk_a32_load_relaxed(&d->slow) & slow) ||
+        order > DK_PCP_MAX_ORDER || rel >= dk_load_acquire(&d->main_nr) || !dk_holds(d, fi))
         return free_general(d, pfn, order);
-    if (dk_likely(dk_cells_push(d, d->main_zone, list, fi)))
+    uint8_t s = dk_a8_load_relaxed(&d->state[fi]);
+    if (!dk_state_is_head(s) || dk_state_order(s) != order)
+        return free_general(d, pfn, order);
+    unsigned list = dk_pcp_list(order, dk_state_type(s));
+    dk_a8_store_relaxed(&d->state[fi], 0);
+    if (dk_likely(dk_pcp_push(d, d->main_zone, list, fi)))
         return DECKLE_OK;
     return free_past_list(d, fi, list);
 }
 
-/* Leaf code, as deckle_alloc. */
+/*
+ * Leaf code, as deckle_alloc. What the byte may say is asked by a chain of predicted branches:
+ * computed from the byte, the address of the list would wait for the byte, which alloc has only
+ * just stored (11 of 25 cycles of a pair).
+ */
 int deckle_free(struct deckle *d, uint64_t pfn, uint32_t order)
 {
-    dk_word sets = dk_load_relaxed(&d->main_sets);
-    uint32_t fi, list;
-    if (dk_unlikely(!sets || (list = begin(d, pfn, order, &fi, DK_SLOW_FREE)) == DK_NONE))
+    uint64_t rel = pfn - d->main_pfn;
+    uint32_t fi = (uint32_t)rel + d->main_fi;
+    if (dk_unlikely(rel >= dk_load_acquire(&d->fast_nr) || order > DK_PCP_MAX_ORDER))
         return free_other(d, pfn, order);
-    if (dk_unlikely(!dk_stack_push(d, sets, list, fi)))
-        return free_past_list(d, fi, list);
-    return DECKLE_OK;
+    uint8_t s = dk_a8_load_relaxed(&d->state[fi]);
+    if (dk_likely(is_given(s, order, DECKLE_UNMOVABLE)))
+        return push(d, fi, order, DECKLE_UNMOVABLE);
+    if (dk_likely(is_given(s, order, DECKLE_MOVABLE)))
+        return push(d, fi, order, DECKLE_MOVABLE);
+    return free_other(d, pfn, order);
 }
 
 int deckle_free_owned(struct deckle *d, uint64_t pfn, uint32_t order, uint32_t owner)

@@ -106,8 +106,13 @@ struct dk_pcp_set {
 
 /* ---- the index ---------------------------------------------------------------------------- */
 
-#define DK_FANOUT       (DK_WORD_BITS / 2) /* children of an index word */
+/* Children of an index word. The simulated machine has a build with fewer: deeper trees. */
+#ifndef DK_FANOUT_SHIFT
+#define DK_FANOUT       (DK_WORD_BITS / 2)
 #define DK_FANOUT_SHIFT (DK_WORD_BITS == 64 ? 5u : 4u)
+#else
+#define DK_FANOUT       (1u << DK_FANOUT_SHIFT)
+#endif
 #define DK_MAX_LEVELS   6u
 #define DK_RUNS         10u /* largest free run of a block: order 9 down to 0 */
 #define DK_OWNED_BASE   (5u * DK_RUNS)                        /* classes of owned blocks */
@@ -304,6 +309,9 @@ struct dk_client {
 
 /* ---- the handle ---------------------------------------------------------------------------- */
 
+/* Rows of fast_list: zone type x cache type, and one that is always 0. */
+#define DK_FAST_ROWS (DECKLE_NR_ZONE_TYPES * DK_PCP_TYPES + 1u)
+
 struct deckle {
     /* What one allocation and one free read. */
     dk_a8 *state;             /* state byte of frame fi */
@@ -320,12 +328,14 @@ struct deckle {
     dk_a32 slow;              /* DK_SLOW_…: anything here sends requests past the fast path */
     uint32_t kind;            /* enum dk_pcp_kind */
     uint32_t max_order;
-    /* Address of CPU 0's cache set of the preferred zone, by highest zone type (the rest of the
-     * array is for flags that are not legal); 0 = not for the fast path: other caches than rseq
-     * stacks, more nodes than one, no such zone. main_sets: of the main section's zone, for
-     * frees. fast_zone: the zone's number, on pools of one node whatever the caches, or DK_NONE. */
-    dk_aword fast_sets[8];
-    dk_aword main_sets;
+    /* The fast paths (fast.c): addresses of CPU 0's lists, 0 where the general path has to serve.
+     * For allocations by the placement flags of the request, which name a row of fast_list; for
+     * frees of frames of the main section, of which fast_nr are open to it. */
+    dk_aword fast_nr;
+    dk_aword main_list[DK_PCP_TYPES][DK_PCP_MAX_ORDER + 1];
+    const dk_aword *fast_row[32];
+    dk_aword fast_list[DK_FAST_ROWS][DK_PCP_MAX_ORDER + 1];
+    /* The preferred zone by highest zone type, on pools of one node, or DK_NONE. */
     dk_a32 fast_zone[8];
     uint32_t list_off[DK_PCP_LISTS];          /* bytes from the set to the list's head */
     uint32_t slot_cap[DK_PCP_LISTS];          /* entries */
@@ -370,7 +380,8 @@ struct deckle {
 
 /* ---- the state byte ------------------------------------------------------------------------
  * 0: the frame heads no allocated block (it is free, in a cache, or a tail).
- * Else the head of a block: order + 1 in bits 0-4, cache type in bits 5-6, compound in bit 7.
+ * Else the head of a block: order + 1 in bits 0-4, cache type in bits 5-6 as the mobility flags of
+ * gfp say it (none, MOVABLE, RECLAIMABLE), compound in bit 7.
  * Two values lie outside: reserved frames and holes. Two more belong to free frames, tails as well,
  * while the run-time switches are or were on: what the frame holds is known (prepare.c).
  */
@@ -382,9 +393,16 @@ struct deckle {
 #define DK_STATE_POISONED 0x80u /* free, filled with poison */
 #define DK_STATE_ZEROED   0xa0u /* free, filled with zeroes */
 
+/* From a cache type to the mobility flags, and back: 0 and 1 change places. */
+static inline unsigned dk_state_swap(unsigned type)
+{
+    _Static_assert(DECKLE_MOVABLE == 0 && DECKLE_UNMOVABLE == 1 && DECKLE_RECLAIMABLE == 2, "");
+    return 0xe1u >> 2 * (type & 3) & 3;
+}
 static inline uint8_t dk_state_make(unsigned order, unsigned pcp_type, bool compound)
 {
-    return (uint8_t)((order + 1) | pcp_type << 5 | (compound ? DK_STATE_COMPOUND : 0));
+    return (uint8_t)((order + 1) | dk_state_swap(pcp_type) << 5 |
+                     (compound ? DK_STATE_COMPOUND : 0));
 }
 static inline bool dk_state_is_head(uint8_t s)
 {
@@ -400,7 +418,7 @@ static inline unsigned dk_state_order(uint8_t s)
 }
 static inline unsigned dk_state_type(uint8_t s)
 {
-    return (s & DK_STATE_TYPE) >> 5;
+    return dk_state_swap((s & DK_STATE_TYPE) >> 5);
 }
 
 /* ---- addresses ------------------------------------------------------------------------------ */

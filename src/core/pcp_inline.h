@@ -57,45 +57,69 @@ _Static_assert(offsetof(struct dk_pcp_list_head, high) == offsetof(struct dk_rse
                    offsetof(struct dk_rseq_stack, high) == 8 && DK_RSEQ_SLOTS == DK_LINE_BYTES,
                "the sequences have these offsets in their instructions");
 
-/* sets: address of CPU 0's set of a zone. */
-DK_INLINE struct dk_rseq_at dk_stack_in(const struct deckle *d, dk_word sets, unsigned list)
+/* list: address of CPU 0's list. */
+DK_INLINE struct dk_rseq_at dk_stack_from(const struct deckle *d, dk_word list)
 {
     return (struct dk_rseq_at){
         .rseq_offset = &d->rseq_offset,
         .nr_cpus = &d->nr_cpus,
         .stride = &d->set_bytes,
-        .base = (unsigned char *)(uintptr_t)sets + d->list_off[list],
+        .base = (unsigned char *)(uintptr_t)list,
     };
 }
 
 DK_INLINE struct dk_rseq_at dk_stack_at(const struct deckle *d, uint32_t zone, unsigned list)
 {
-    return dk_stack_in(d, (uintptr_t)dk_set(d, zone, 0), list);
+    return dk_stack_from(d, (uintptr_t)dk_pcp_head(d, dk_set(d, zone, 0), list));
 }
 
 /* An interrupted sequence is not repeated here: the slow paths do. */
-DK_INLINE bool dk_stack_pop(const struct deckle *d, dk_word sets, unsigned list, uint32_t *fi)
+DK_INLINE bool dk_stack_pop_from(const struct deckle *d, dk_word list, uint32_t *fi)
 {
-    struct dk_rseq_at at = dk_stack_in(d, sets, list);
+    struct dk_rseq_at at = dk_stack_from(d, list);
     return dk_likely(dk_rseq_pop(&at, fi));
 }
 
-DK_INLINE bool dk_stack_push(const struct deckle *d, dk_word sets, unsigned list, uint32_t fi)
+DK_INLINE bool dk_stack_push_to(const struct deckle *d, dk_word list, uint32_t fi)
 {
-    struct dk_rseq_at at = dk_stack_in(d, sets, list);
+    struct dk_rseq_at at = dk_stack_from(d, list);
+    return dk_likely(dk_rseq_push(&at, fi));
+}
+
+DK_INLINE bool dk_stack_pop(const struct deckle *d, uint32_t zone, unsigned list, uint32_t *fi)
+{
+    struct dk_rseq_at at = dk_stack_at(d, zone, list);
+    return dk_likely(dk_rseq_pop(&at, fi));
+}
+
+DK_INLINE bool dk_stack_push(const struct deckle *d, uint32_t zone, unsigned list, uint32_t fi)
+{
+    struct dk_rseq_at at = dk_stack_at(d, zone, list);
     return dk_likely(dk_rseq_push(&at, fi));
 }
 #else
-/* No pool has stacks here, so nobody has their sets (handle: fast_sets, main_sets are 0). */
-DK_INLINE bool dk_stack_pop(const struct deckle *d, dk_word sets, unsigned list, uint32_t *fi)
+/* No pool has stacks here, so the tables of the fast paths are 0. */
+DK_INLINE bool dk_stack_pop_from(const struct deckle *d, dk_word list, uint32_t *fi)
 {
-    (void)d, (void)sets, (void)list, *fi = DK_NONE;
+    (void)d, (void)list, *fi = DK_NONE;
     return false;
 }
 
-DK_INLINE bool dk_stack_push(const struct deckle *d, dk_word sets, unsigned list, uint32_t fi)
+DK_INLINE bool dk_stack_push_to(const struct deckle *d, dk_word list, uint32_t fi)
 {
-    (void)d, (void)sets, (void)list, (void)fi;
+    (void)d, (void)list, (void)fi;
+    return false;
+}
+
+DK_INLINE bool dk_stack_pop(const struct deckle *d, uint32_t zone, unsigned list, uint32_t *fi)
+{
+    (void)d, (void)zone, (void)list, *fi = DK_NONE;
+    return false;
+}
+
+DK_INLINE bool dk_stack_push(const struct deckle *d, uint32_t zone, unsigned list, uint32_t fi)
+{
+    (void)d, (void)zone, (void)list, (void)fi;
     return false;
 }
 #endif
@@ -201,7 +225,7 @@ bool dk_cells_push(const struct deckle *d, uint32_t zone, unsigned list, uint32_
 DK_INLINE bool dk_pcp_pop(struct deckle *d, uint32_t zone, unsigned list, uint32_t *fi)
 {
     if (dk_likely(d->kind == DK_PCP_RSEQ))
-        return dk_stack_pop(d, (uintptr_t)dk_set(d, zone, 0), list, fi);
+        return dk_stack_pop(d, zone, list, fi);
     if (d->kind != DK_PCP_CELLS)
         return false;
     *fi = dk_cells_pop(d, zone, list);
@@ -211,7 +235,7 @@ DK_INLINE bool dk_pcp_pop(struct deckle *d, uint32_t zone, unsigned list, uint32
 DK_INLINE bool dk_pcp_push(struct deckle *d, uint32_t zone, unsigned list, uint32_t fi)
 {
     if (dk_likely(d->kind == DK_PCP_RSEQ))
-        return dk_stack_push(d, (uintptr_t)dk_set(d, zone, 0), list, fi);
+        return dk_stack_push(d, zone, list, fi);
     return d->kind == DK_PCP_CELLS && dk_cells_push(d, zone, list, fi);
 }
 

@@ -17,6 +17,7 @@
 #include "core/check.h"
 #include "core/client.h"
 #include "core/compound.h"
+#include "core/fast.h"
 
 static uint32_t debug(const struct deckle *d)
 {
@@ -213,7 +214,9 @@ int deckle_set_debug(struct deckle *d, uint32_t switches)
         return DECKLE_EINVAL;
     if ((switches & fills) && !d->host.map)
         return DECKLE_ENOTSUP;
-    if (switches)
+    if (switches) {
         dk_a32_or(&d->slow, DK_SLOW_DEBUG);
+        dk_fast_update(d);
+    }
     return (int)dk_a32_exchange(&d->sb->debug, switches);
 }

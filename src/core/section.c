@@ -26,6 +26,7 @@
  */
 #include "core/section.h"
 
+#include "core/fast.h"
 /* ---- slots -------------------------------------------------------------------------------- */
 
 static bool read_slot(const struct deckle *d, uint32_t slot, struct dk_section_view *out)
@@ -328,9 +329,8 @@ void dk_section_update_main(struct deckle *d)
         d->main_pfn = best.pfn;
         d->main_fi = best.first_fi;
         d->main_zone = best.zone;
-        if (d->kind == DK_PCP_RSEQ)
-            dk_store_relaxed(&d->main_sets, (uintptr_t)dk_set(d, best.zone, 0));
         dk_store_release(&d->main_nr, (dk_word)best.nr);
+        dk_fast_update(d);
         return;
     }
     dk_word nr = 0;
@@ -338,4 +338,5 @@ void dk_section_update_main(struct deckle *d)
         v.first_fi + (d->main_pfn - v.pfn) == d->main_fi)
         nr = (dk_word)(v.nr - (d->main_pfn - v.pfn));
     dk_store_release(&d->main_nr, nr);
+    dk_fast_update(d);
 }

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/rseq.h"
 #include "core/config.h"
+#include "core/fast.h"
 #include "core/pcp.h"
 #include "core/zonelist.h"
 
@@ -168,6 +169,8 @@ int dk_handle_attach(struct deckle *d, struct dk_superblock *sb, uint64_t bytes,
     d->max_order = sb->max_order;
     d->main_zone = DK_NONE;
     d->cell_mine = DK_CELL_FULL;
+    for (unsigned type = 0; type < DK_ARRAY_LEN(d->fast_zone); type++)
+        dk_a32_store_relaxed(&d->fast_zone[type], DK_NONE);
     d->handle_magic = DK_HANDLE_MAGIC;
     dk_update_slow(d);
     return DECKLE_OK;
@@ -186,6 +189,7 @@ void dk_update_slow(struct deckle *d)
     if (sb->features & DECKLE_FEATURE_SHARED)
         slow |= d->client ? DK_SLOW_SHARED : DK_SLOW_STRANGER;
     dk_a32_store_release(&d->slow, slow);
+    dk_fast_update(d);
 }
 
 /* ---- init --------------------------------------------------------------------------------- */

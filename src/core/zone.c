@@ -56,12 +56,29 @@
 
 /* ---- counters ------------------------------------------------------------------------------- */
 
+/*
+ * The CPU's share goes to the zone. Two steps, and whoever is stopped between them must not make
+ * the zone look emptier than it is: others would be refused for a mark although frames are free
+ * that have nothing to do with him. So what is added goes to the zone first, and what is taken out
+ * of the share. If the share has changed meanwhile, who changed it folds.
+ */
+static void fold_free(struct dk_zone *zone, struct dk_pcp_set *set, dk_word delta)
+{
+    bool more = !(delta >> (DK_WORD_BITS - 1));
+    dk_word expected = delta;
+    if (more)
+        dk_add_relaxed(&zone->counts[0].of[DK_COUNT_FREE], delta);
+    bool folded = dk_cas(&set->free_delta, &expected, 0);
+    if (folded != more)
+        dk_add_relaxed(&zone->counts[0].of[DK_COUNT_FREE], folded ? delta : (dk_word)0 - delta);
+}
+
 static void add_free(struct dk_zone *zone, struct dk_pcp_set *set, dk_word n)
 {
     dk_word delta = dk_add_relaxed(&set->free_delta, n) + n;
     dk_word threshold = dk_load_relaxed(&zone->stat_threshold);
     if (dk_unlikely(delta + threshold > 2 * threshold))
-        dk_add_relaxed(&zone->counts[0].of[DK_COUNT_FREE], dk_exchange(&set->free_delta, 0));
+        fold_free(zone, set, delta);
 }
 
 /* Private pools fold a CPU's share in now and then. Blocks of a shared pool belong to epochs, which

@@ -2,6 +2,7 @@
 /* Rebuilding the zonelists; what readers rely on is at the head of zonelist.h. */
 #include "core/zonelist.h"
 
+#include "core/fast.h"
 #include "core/node.h"
 #include "policy/zonelist_order.h"
 
@@ -72,10 +73,8 @@ void dk_zonelists_follow(struct deckle *d)
         if (d->sb->nr_nodes == 1 && type < DECKLE_NR_ZONE_TYPES)
             zone = dk_zonelist_first(d, dk_zonelist(d, 0, DK_ZONELIST_FALLBACK), type, 0, &walk);
         dk_a32_store_release(&d->fast_zone[type], zone ? zone->number : DK_NONE);
-        dk_store_release(&d->fast_sets[type], zone && d->kind == DK_PCP_RSEQ
-                                                  ? (uintptr_t)dk_set(d, zone->number, 0)
-                                                  : 0);
     }
+    dk_fast_update(d);
 }
 
 void dk_zonelists_rebuild(struct deckle *d)

@@ -18,6 +18,7 @@
  * A failure prints pool, operations and accesses; DECKLE_TEST_SEED repeats it.
  */
 #include "actors.h"
+#include "core/blockinfo.h"
 
 /* ---- judging --------------------------------------------------------------------------------- */
 
@@ -177,10 +178,12 @@ static unsigned script_of(const char *name)
 static void cross_all(enum scene scene, const char *first, const char *second, uint64_t thin)
 {
     unsigned a = script_of(first), b = script_of(second);
-    uint64_t length_a = cross(a, b, 1, NEVER, NEVER), length_b = cross(b, a, 1, NEVER, NEVER);
-    for (uint64_t n = 0; n < length_a; n++) {
-        for (uint64_t m = n % thin; m < length_b + 20; m += thin) {
+    uint64_t length = cross(a, b, 1, NEVER, NEVER);
+    for (uint64_t n = 0; n < length; n++) {
+        bool left = true; /* B, before m */
+        for (uint64_t m = n % thin; left; m += thin) {
             cross(a, b, 1, n, m);
+            left = actors[1].points > m;
             const char *bad = judge();
             if (bad)
                 complain(bad, scene, a, b, n, m);
@@ -239,6 +242,54 @@ static void stall_requests(void)
                     bad = "a stopped request withholds the rest of a block";
                 if (bad)
                     complain(bad, ONE, first, third, n, NEVER);
+            }
+        }
+    }
+}
+
+static bool nothing_used(void)
+{
+    return !dk_w_used(atomic_load(&pool->words[0]));
+}
+
+/*
+ * A request finds that the run is overstated while another has reserved all; before it can lower
+ * the run, everything comes back. Then it is stopped, and the block must be there for a third.
+ */
+static void lower_too_late(void)
+{
+    unsigned first = script_of("halves"), second = script_of("take8");
+    unsigned third = script_of("take9_shared");
+    uint64_t lowering = 512 / (8 * sizeof(dk_word)) + 2; /* W, the line, W */
+    uint64_t length_a = cross(first, second, 1, NEVER, NEVER);
+    uint64_t length_b = cross(second, first, 1, NEVER, NEVER);
+    for (uint64_t n = 0; n < length_a; n++) {
+        for (uint64_t i = 0; i < 2 * length_b * 12; i++) {
+            uint64_t m = i / 12;
+            restore_start();
+            actor_begin(0, scripts[first].ops, 0);
+            actor_begin(1, scripts[second].ops, 1);
+            actor_begin(2, scripts[third].ops, 1);
+            actors[0].stop_at = n;
+            actors[1].stop_at = m;
+            actor_run(0);
+            actor_run(1);
+            actors[0].stop_at = NEVER;
+            if (actors[0].finished || actors[1].finished)
+                break;
+            actor_run(0);
+            if (!nothing_used()) {
+                i += 11 - i % 12;
+                continue;
+            }
+            actors[1].stop_at = m + lowering + i % 12;
+            actor_run(1);
+            if (!nothing_used())
+                continue;
+            actor_run(2);
+            if (actors[2].failed) {
+                printf("third actor: %s\n", scripts[third].name);
+                complain("a free block is not found", ONE, first, second, n, m);
             }
         }
     }
@@ -324,7 +375,11 @@ static void explore(const char *kind, uint32_t features, bool rseq)
         if (scene == SINGLES)
             cross_all(SINGLES, "take1_shared", "swap_pair", 1);
         if (scene == ONE && (features & DECKLE_FEATURE_NO_CACHES))
-            stall_requests(), cross_all(ONE, "halves", "take7", 100 / effort + 1);
+            stall_requests(), lower_too_late();
+        if (scene == ONE) {
+            pair(ONE, script_of("take9_shared"), script_of("to_cma"), 0);
+            pair(ONE, script_of("at_half"), script_of("take0_shared"), 0);
+        }
         tear_down();
     }
 }
@@ -337,6 +392,46 @@ static void two_levels(void **state)
     stall_all(FULL);
     cross_all(FULL, "give_two", "take0_shared", 100 / test_effort(100) + 1);
     tear_down();
+}
+
+static unsigned frees_done;
+
+static void free_twice(struct actor *a)
+{
+    (void)a;
+    frees_done += deckle_free(pool, 8, 3) == DECKLE_OK;
+}
+
+/* Two frees of one block, one inside the other: with STRICT one of them is refused. */
+static void strict_frees(void **state)
+{
+    static op_fn const once[] = {free_twice, NULL};
+    static const uint32_t kinds[] = {DECKLE_FEATURE_NO_CACHES, DECKLE_FEATURE_CELLS};
+    (void)state;
+    for (unsigned k = 0; k < 2; k++) {
+        set_up(FRESH, k ? "cells" : "none", 1, kinds[k], false);
+        base_at(8, 3);
+        assert_int_equal(deckle_set_debug(pool, DECKLE_DEBUG_STRICT), 0);
+        save_start();
+        for (uint64_t n = 0, length = 1; n < length; n++) {
+            restore_start();
+            frees_done = 0;
+            reports = 1; /* only the first is printed */
+            actor_begin(0, once, 0);
+            actor_begin(1, once, 1);
+            actors[0].stop_at = n;
+            actor_run(0);
+            actor_run(1);
+            if (!actors[0].finished)
+                actor_run(0);
+            length = actors[0].points;
+            assert_int_equal(frees_done, 1);
+            assert_int_equal(reports, 2);
+            assert_null(validated());
+        }
+        tear_down();
+    }
+    reports = 0;
 }
 
 static void no_caches(void **state)
@@ -361,8 +456,9 @@ static void rseq_stacks(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(two_levels), cmocka_unit_test(no_caches),
-                                       cmocka_unit_test(cells), cmocka_unit_test(rseq_stacks)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(two_levels), cmocka_unit_test(strict_frees),
+                                       cmocka_unit_test(no_caches), cmocka_unit_test(cells),
+                                       cmocka_unit_test(rseq_stacks)};
     setvbuf(stdout, NULL, _IONBF, 0);
     random_state = test_seed();
     make_scripts();

@@ -3,9 +3,12 @@
  * Work counted in accesses to shared memory, not in time: a free, a take and a failure cost the
  * same number in a small pool and in a large one, up to the levels of the index (hazard 131).
  */
+#include "point.h"
+
+#include "base/rseq.h"
+
 #include "hazard.h"
 
-#include "point.h"
 
 static uint64_t accesses;
 
@@ -16,16 +19,16 @@ void dk_test_point(const volatile void *address, int kind)
     accesses++;
 }
 
-uint32_t dk_sim_rseq_begin(void);
-bool dk_sim_rseq_alive(void);
-uint32_t dk_sim_cpu_id(void);
-
 uint32_t dk_sim_rseq_begin(void)
 {
     return 0;
 }
-bool dk_sim_rseq_alive(void)
+void dk_sim_rseq_end(void)
 {
+}
+bool dk_sim_rseq_commit(dk_aword *head, dk_word value)
+{
+    atomic_store(head, value);
     return true;
 }
 uint32_t dk_sim_cpu_id(void)

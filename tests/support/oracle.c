@@ -86,13 +86,13 @@ struct oracle *oracle_new(const struct oracle_map *map)
     o->order = calloc(end, 1);
     o->zone = calloc(end, 1);
     o->live = calloc(end, sizeof(*o->live));
+    for (uint64_t p = 0; p < end; p++) /* holes too: they have a block, which has a zone */
+        o->zone[p] = map->cfg.dma_limit_pfn != UINT64_MAX && p < map->cfg.dma_limit_pfn
+                         ? DECKLE_ZONE_DMA
+                         : DECKLE_ZONE_NORMAL;
     for (uint32_t i = 0; i < map->nr_ranges; i++)
-        for (uint64_t p = map->ranges[i].pfn; p < map->ranges[i].pfn + map->ranges[i].nr; p++) {
+        for (uint64_t p = map->ranges[i].pfn; p < map->ranges[i].pfn + map->ranges[i].nr; p++)
             o->frame[p] = ORACLE_FREE;
-            o->zone[p] = map->cfg.dma_limit_pfn != UINT64_MAX && p < map->cfg.dma_limit_pfn
-                             ? DECKLE_ZONE_DMA
-                             : DECKLE_ZONE_NORMAL;
-        }
     for (uint32_t i = 0; i < map->nr_reserved; i++)
         for (uint64_t p = map->reserved[i].pfn; p < map->reserved[i].pfn + map->reserved[i].nr; p++)
             if (p < end && o->frame[p] == ORACLE_FREE)

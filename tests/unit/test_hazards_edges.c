@@ -136,6 +136,33 @@ static void places_in_isolated_blocks(void **state)
     hazard_close(&h);
 }
 
+/* Whatever part of the place is in use: a refusal leaves the rest as free as it was. */
+static void a_refused_place_changes_nothing(void **state)
+{
+    static const struct {
+        uint32_t order, busy;
+    } cases[] = {{10, 2048 + 512}, {10, 2048}, {9, 2048 + 100}, {8, 2048 + 255}, {7, 2048 + 64},
+                 {6, 2048 + 63}};
+    (void)state;
+    for (unsigned kind = 0; kind < 2; kind++) {
+        struct hazard_pool h;
+        hazard_open_simple(&h, 0, 8192, kind ? DECKLE_FEATURE_NO_CACHES : 0, false);
+        for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+            assert_int_equal(deckle_alloc_at(h.d, GFP_U, cases[i].busy, 0), DECKLE_OK);
+            uint64_t free = hazard_free_frames(&h);
+            assert_int_equal(deckle_alloc_at(h.d, GFP_U, 2048, cases[i].order), DECKLE_EBUSY);
+            assert_int_equal(hazard_free_frames(&h), free);
+            hazard_valid(&h);
+            assert_int_equal(deckle_free(h.d, cases[i].busy, 0), DECKLE_OK);
+            assert_int_equal(deckle_drain_all(h.d), DECKLE_OK);
+            assert_int_equal(deckle_alloc_at(h.d, GFP_U, 2048, cases[i].order), DECKLE_OK);
+            assert_int_equal(deckle_free(h.d, 2048, cases[i].order), DECKLE_OK);
+            assert_int_equal(deckle_drain_all(h.d), DECKLE_OK);
+        }
+        hazard_close(&h);
+    }
+}
+
 static void a_split_above_the_maximum_is_named(void **state)
 {
     (void)state;
@@ -329,6 +356,7 @@ int main(void)
         cmocka_unit_test(limits_in_a_section_that_begins_anywhere),
         cmocka_unit_test(cma_frames_stay_movable),
         cmocka_unit_test(places_in_isolated_blocks),
+        cmocka_unit_test(a_refused_place_changes_nothing),
         cmocka_unit_test(a_split_above_the_maximum_is_named),
         cmocka_unit_test(unknown_request_flags_are_refused),
         cmocka_unit_test(damaged_frames_are_given_to_nobody),

@@ -279,7 +279,7 @@ static const struct plant plants[] = {
     {plant_index_root, "the index does not show it", LOCAL, FREE},
     {plant_index_group, "does not show the free group of order 11", WHOLE_ONLY, 0},
 
-    {plant_tail_state, "state byte 0x01 inside the block of order 3 at 5 frames", LOCAL, EIGHT},
+    {plant_tail_state, "state byte 0x21 inside the block of order 3 at 5 frames", LOCAL, EIGHT},
     {plant_tail_free, "free, but inside the block of order 3 at 5 frames", LOCAL, EIGHT},
     {plant_head_free, "head of a block of order 0, but the frame is free", LOCAL, FREE},
     {plant_head_order, "head of a block of order 14, the largest is 11", LOCAL, HIGHATOMIC},
@@ -299,7 +299,7 @@ static const struct plant plants[] = {
     {plant_owner, "not allocated, but with the owner tag 77", LOCAL, FREE},
 
     {plant_cached_free, "in a cache of order 0, but not all of it is marked used", LOCAL, CACHED},
-    {plant_cached_state, "in a cache of order 0, but its state byte is 0x01", LOCAL, CACHED},
+    {plant_cached_state, "in a cache of order 0, but its state byte is 0x21", LOCAL, CACHED},
     {plant_cached_tail, "in a cache of order 0, but part of an allocated block", LOCAL, CACHED},
     {plant_cached_foreign, "which is not of this zone", LOCAL, CACHED},
     {plant_cached_misaligned, "in a cache of order 3, but not a multiple of 8", LOCAL, CACHED},
