@@ -22,9 +22,9 @@
  * well, and goes back to everybody when memory is short. A client that is killed at any instruction
  * delays nobody; what it held is missing until somebody calls deckle_reap.
  *
- * fork: a handle belongs to the process that attached. A child must not use the parent's; it
- * attaches and registers for itself. (On Linux the handle is wiped in the child: calls fail with
- * EINVAL.)
+ * fork: a handle is its process's alone. The child's copy must be disowned (on Linux that happens by
+ * itself): it can look, as a read-only one, and changes nothing; the child attaches and registers
+ * for itself.
  *
  * After deckle_publish the set-up functions deckle_add_range, deckle_online, deckle_reserve_range,
  * deckle_remove_range and deckle_set_debug answer DECKLE_ENOTSUP, and deckle_exit does nothing. A
@@ -125,6 +125,10 @@ DECKLE_API int deckle_transfer(struct deckle *d, uint64_t pfn, uint32_t order, u
  * were in use, 0 if the handle is no client's, or a negative error (EBUSY: somebody is reaping; try
  * again). No other call on this handle may run or follow. */
 DECKLE_API int64_t deckle_detach(struct deckle *d);
+
+/* In the child of a fork, before anything else: its copy of the handle stops being the parent's
+ * client, and becomes one that looks. Writes the handle only. deckle_detach ends it. */
+DECKLE_API void deckle_disown(struct deckle *d);
 
 struct deckle_recover_report {
     uint32_t size;        /* sizeof(struct deckle_recover_report), set by the caller */

@@ -67,6 +67,17 @@ uint32_t deckle_client(const struct deckle *d)
     return d ? d->client : 0;
 }
 
+void deckle_disown(struct deckle *d)
+{
+    if (!d || d->handle_magic != DK_HANDLE_MAGIC || !d->clients)
+        return;
+    d->client = 0;
+    d->client_word = 0;
+    d->cell_mine = 0;
+    d->read_only = 1;
+    dk_update_slow(d);
+}
+
 /* ---- what it holds --------------------------------------------------------------------------- */
 
 static uint64_t frames_in_section(const struct deckle *d, const struct dk_section_view *s,
