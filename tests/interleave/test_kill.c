@@ -10,6 +10,9 @@
  *   reaper   A dies; R dies at its n-th access while it reaps A; Q reaps both, in either order
  *   deferred A dies at its n-th access; L stands still at its m-th in the same blocks while R
  *            reaps, and goes on afterwards; R reaps again
+ *   crossed  A dies; an operation of L and the reaping are left once each, at any access
+ *   lives    L stands still at its m-th access; A comes, works, dies and is reaped several times,
+ *            so that its number and the epochs of the counters are used again; L goes on
  *   crowd    A dies, B and L work and R reaps, left at random accesses
  *
  * After each run only what the dead had is gone: the pool validates, exactly the blocks of the
@@ -328,9 +331,13 @@ static void second_reaper(enum scene scene, unsigned op, uint64_t n, uint64_t m,
         return;
     die(R);
     forget(R);
+    /* L lives, and takes what has come back so far. */
+    run(L, m & 2 ? bulk : take0);
+    run(L, m & 4 ? give_drain : take0m);
     if (first_r)
         run(B, reap_r);
     for (unsigned tries = 0; tries < 3; tries++) {
+        run(L, m & 8 ? take0m : give_first);
         run(B, reap_a);
         if (actors[B].result == DECKLE_OK || actors[B].result == DECKLE_ENOENT)
             break;
@@ -394,6 +401,117 @@ static void deferred(enum scene scene)
         report(ops[other].name, scene, ops[op].name, n, m);
         clean_up(R);
         report("deferred, freed", scene, ops[op].name, n, m);
+    }
+}
+
+/* ---- crossed ----------------------------------------------------------------------------------
+ */
+
+/* What L does in a block that A has left half-done, against one reaping: L up to m, R up to k, the
+ * rest of L, of R; or R up to k, L up to m, the rest of R, of L. */
+static void crossed(enum scene scene)
+{
+    for (uint64_t i = 0; i < test_effort(3000); i++) {
+        unsigned op = (unsigned)test_random_below(&random_state, NR_OPS);
+        unsigned other = (unsigned)test_random_below(&random_state, NR_COMMON - 1);
+        uint64_t m = test_random_below(&random_state, 80), k;
+        uint64_t n = test_random_below(&random_state, 60);
+        enum who first = i & 1 ? L : R, second = i & 1 ? R : L;
+        kill_at(op, n);
+        if (actors[A].finished || ops[op].fn == transfer)
+            continue;
+        die(A);
+        forget(A);
+        k = test_random_below(&random_state, 2500);
+        begin(L, ops[other].fn, m);
+        begin(R, reap_a, k);
+        go(first);
+        go(second);
+        if (!actors[first].finished)
+            go(first);
+        if (!actors[second].finished)
+            go(second);
+        if (actors[R].result == DECKLE_ECONTENDED)
+            run(R, reap_a);
+        if (actors[R].result)
+            complain_of("reaping did not end", (uint64_t)-actors[R].result);
+        judge(shared.client[R].d);
+        report(ops[other].name, scene, ops[op].name, n, m);
+        clean_up(R);
+        report("crossed, freed", scene, ops[op].name, n, m);
+    }
+}
+
+/* ---- lives ------------------------------------------------------------------------------------
+ */
+
+static void come_again(void)
+{
+    struct actor *a = &actors[A];
+    shared.alive |= UINT64_C(1) << number_of(A);
+    if (shared_attach(&shared, A, 0, NULL) ||
+        deckle_register(shared.client[A].d, 77, &shared.client[A].number))
+        complain_of("a client could not come again", 0);
+    shared.alive |= UINT64_C(1) << number_of(A);
+    a->nr_held = 0;
+}
+
+static void live_and_die(unsigned op)
+{
+    run(A, take0);
+    run(A, take0m);
+    run(A, bulk);
+    shared.client[A].cpu ^= 1;
+    run(A, give_first);
+    begin(A, ops[op].fn, test_random_below(&random_state, 200));
+    go(A);
+    die(A);
+    forget(A);
+    run(R, reap_a);
+}
+
+static void lives(enum scene scene)
+{
+    for (uint64_t i = 0; i < test_effort(600); i++) {
+        /* Half of the time L takes over what others have cached. */
+        unsigned other = i & 1 ? DRAIN : (unsigned)test_random_below(&random_state, NR_COMMON - 1);
+        unsigned op = 0;
+        restore_start();
+        shared.client[L].cpu = i >> 1 & 1;
+        run(L, ops[other].fn);
+        uint64_t m = test_random_below(&random_state, actors[L].points + 1);
+        restore_start();
+        shared.client[L].cpu = i >> 1 & 1;
+        begin(L, ops[other].fn, m);
+        go(L);
+        for (unsigned life = 0; life < 9 && !fault; life++) {
+            do
+                op = (unsigned)test_random_below(&random_state, NR_COMMON - 1);
+            while (ops[op].fn == leave);
+            if (shared.alive >> number_of(A) & 1)
+                live_and_die(op);
+            else
+                run(R, reap_a); /* another epoch, if something has to wait for L */
+            if (actors[R].result == DECKLE_OK)
+                come_again();
+        }
+        bool lives_again = shared.alive >> number_of(A) & 1;
+        if (lives_again) {
+            run(A, bulk);
+            run(A, take0);
+        }
+        if (!actors[L].finished)
+            go(L);
+        if (lives_again)
+            run(A, leave);
+        else
+            run(R, reap_a);
+        if (actors[R].result)
+            complain_of("reaping did not end", (uint64_t)-actors[R].result);
+        judge(shared.client[R].d);
+        report(ops[other].name, scene, ops[op].name, m, i);
+        clean_up(R);
+        report("lives, freed", scene, ops[op].name, m, i);
     }
 }
 
@@ -479,6 +597,16 @@ static void live_intents_defer(void **state)
     (void)state;
     each_scene(deferred);
 }
+static void one_operation_against_one_reaping(void **state)
+{
+    (void)state;
+    each_scene(crossed);
+}
+static void numbers_and_epochs_come_again(void **state)
+{
+    (void)state;
+    each_scene(lives);
+}
 static void others_work_during_reaping(void **state)
 {
     (void)state;
@@ -487,9 +615,12 @@ static void others_work_during_reaping(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(killed_at_every_access), cmocka_unit_test(reaper_killed),
-        cmocka_unit_test(live_intents_defer), cmocka_unit_test(others_work_during_reaping)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(killed_at_every_access),
+                                       cmocka_unit_test(reaper_killed),
+                                       cmocka_unit_test(live_intents_defer),
+                                       cmocka_unit_test(one_operation_against_one_reaping),
+                                       cmocka_unit_test(numbers_and_epochs_come_again),
+                                       cmocka_unit_test(others_work_during_reaping)};
     setvbuf(stdout, NULL, _IONBF, 0);
     random_state = test_seed();
     for (unsigned i = 0; i < ACTORS; i++)

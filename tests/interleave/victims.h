@@ -396,6 +396,7 @@ static const struct named_op {
            NAMED(give_bulk),  NAMED(drain),       NAMED(give_drain), NAMED(transfer),
            NAMED(leave),      NAMED(isolate),     NAMED(retype)};
 #define NR_OPS    (sizeof(ops) / sizeof(ops[0]))
+#define DRAIN     21u /* its place */
 #define NR_COMMON 24u /* what anybody may do at any time */
 
 #endif
