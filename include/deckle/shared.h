@@ -139,7 +139,7 @@ struct deckle_recover_report {
     uint64_t cached;      /* frames in caches */
     uint64_t blocks;      /* pageblocks whose summary was not that of a free block */
     uint64_t state_bytes; /* that were neither right nor left by an allocation: damage */
-    uint64_t index;       /* free pageblocks that the index did not show */
+    uint64_t index;       /* pageblocks with free frames that the index did not show */
     uint64_t counters;    /* of zones that were wrong: damage */
 };
 

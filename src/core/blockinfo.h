@@ -142,7 +142,8 @@ static inline uint32_t dk_w_class(dk_word w)
     unsigned run = dk_w_run_code(w), type = dk_w_type(w);
     if ((w & DK_W_SHUT) || dk_w_used(w) >= DK_BLOCK_FRAMES || run >= DK_RUN_NONE)
         return DK_NONE;
-    return ((w & DK_W_OWNED) ? DK_OWNED_BASE : 0) + type * DK_RUNS + run;
+    uint32_t class = ((w & DK_W_OWNED) ? DK_OWNED_BASE : 0) + type * DK_RUNS + run;
+    return class < DK_GROUP_BASE ? class : DK_NONE; /* damaged: no such type */
 }
 /* Class of blocks whose largest run has this order, 0 … 9. */
 static inline uint32_t dk_class(unsigned type, unsigned order, bool owned)

@@ -177,6 +177,8 @@ static struct dk_pcp_state load_state(const struct deckle *d, const struct dk_zo
     s.batch = dk_a32_load_relaxed(&zone->batch);
     s.free_count = dk_a32_load_relaxed(&lh->free_count);
     s.alloc_factor = dk_a32_load_relaxed(&lh->alloc_factor);
+    if (s.alloc_factor > DK_PCP_BATCH_SCALE_MOST) /* shared metadata that are damaged */
+        s.alloc_factor = DK_PCP_BATCH_SCALE_MOST;
     return s;
 }
 

@@ -10,7 +10,7 @@
  *
  *   1  blocks that the dead client's intents name are closed, and counted again once no live intent
  *      names them
- *   2  its cells, and cells that were on their way from it or to any dead client
+ *   2  its cells, and cells that were on their way to any dead client (pcp_steal.c says why)
  *   3  frames with its tag: CAS to the reaper's own tag, then given back as the reaper's own
  *   4  counters: a new epoch
  *   5  its number is free, unless something had to be left for later
@@ -66,7 +66,8 @@ static void mark_dead(struct dk_client *c)
             return;
 }
 
-/* A reaper that died has left counters, and what it had in its hands. */
+/* From a reaper that died nothing is taken over: what it had in its hands is found when it is
+ * reaped itself, and where it was does not matter. */
 static bool become_reaper(struct deckle *d)
 {
     uint32_t other = dk_a32_load_seq(&d->sb->reaper);
@@ -75,8 +76,6 @@ static bool become_reaper(struct deckle *d)
             return false;
         if (dk_client_is(d, other, DK_CLIENT_LIVE))
             mark_dead(dk_client_at(d, other));
-        if (other)
-            dk_a32_store_release(&d->sb->counts_wrong, 1);
     } while (!dk_a32_cas(&d->sb->reaper, &other, d->client));
     return true;
 }
@@ -147,9 +146,8 @@ static void reap_cell(void *ctx, dk_aword *at, const struct dk_zone *zone, unsig
     dk_word cell = dk_load_seq(at);
     while (cell & DK_CELL_FULL) {
         uint32_t client = dk_cell_client(cell), from = dk_cell_from(cell);
-        bool concerns = client == r->dead || from == r->dead ||
-                        (from && !dk_client_is(d, client, DK_CLIENT_LIVE));
-        if (!concerns || !dk_cell_is_sound(d, zone, dk_list_order(list), cell))
+        bool lost = client == r->dead || (from && !dk_client_is(d, client, DK_CLIENT_LIVE));
+        if (!lost || !dk_cell_is_sound(d, zone, dk_list_order(list), cell))
             return;
         dk_word mine = dk_cell_with_whose(cell, d->client, from ? from : client);
         if (!dk_cas(at, &cell, mine))
@@ -329,10 +327,13 @@ static void count_isolated(struct deckle *d, struct dk_zone *zone)
     DK_FOR_EACH_SPAN(d, zone, span)
     for (uint32_t b = 0; b < span->nr_blocks; b++)
         isolated += (dk_load_relaxed(&d->words[span->first_block + b]) & DK_W_ISOLATED) != 0;
-    for (; stopped < isolated; stopped++)
+    if (stopped < isolated) {
+        dk_a32_store_release(&zone->stopped, isolated - 1);
         dk_pcp_close(d, zone);
-    for (; stopped > isolated; stopped--)
+    } else if (stopped > isolated) {
+        dk_a32_store_release(&zone->stopped, isolated + 1);
         dk_pcp_open(d, zone);
+    }
 }
 
 /* ---- 4: counters ----------------------------------------------------------------------------- */

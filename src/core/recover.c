@@ -26,8 +26,6 @@
 struct recovery {
     struct deckle *d;
     struct deckle_recover_report report;
-    struct dk_zone *zone;
-    dk_word counts[DK_NR_COUNTS]; /* of the zone */
     uint64_t present, reserved;
     uint32_t isolated;
 };
@@ -151,6 +149,13 @@ static unsigned type_of(const struct recovery *v, const struct dk_section_view *
     return DECKLE_CMA;
 }
 
+/* Did the index show the block as what its W said? */
+static bool was_shown(const struct deckle *d, const struct dk_span *span, uint32_t block)
+{
+    uint32_t class = dk_w_class(dk_load_relaxed(&d->words[block]));
+    return class == DK_NONE || dk_index_has(d, span, class, block - span->first_block);
+}
+
 static void rebuild_block(struct recovery *v, const struct dk_section_view *s, uint32_t block)
 {
     struct deckle *d = v->d;
@@ -176,6 +181,7 @@ static void rebuild_span(struct recovery *v, const struct dk_span *span)
     for (uint32_t block = span->first_block; block < span->first_block + span->nr_blocks; block++) {
         struct dk_section_view s;
         uint32_t first = block * DK_BLOCK_FRAMES;
+        v->report.index += !was_shown(d, span, block);
         bool there = dk_section_of_fi(d, first, &s) ||
                      dk_section_of_fi(d, first + DK_BLOCK_FRAMES - 1, &s) ||
                      dk_section_inside(d, first, first + DK_BLOCK_FRAMES - 1, &s);
@@ -200,39 +206,42 @@ static void rebuild_index(struct recovery *v, struct dk_span *span)
     }
 }
 
-static bool shows(const struct deckle *d, const struct dk_span *span, uint32_t block)
-{
-    uint32_t class = dk_w_class(dk_load_relaxed(&d->words[block]));
-    return class == DK_NONE || dk_index_has(d, span, class, block - span->first_block);
-}
-
 static void set_number(struct recovery *v, dk_aword *number, uint64_t value)
 {
     v->report.counters += dk_load_relaxed(number) != (dk_word)value;
     dk_store_relaxed(number, (dk_word)value);
 }
 
+/* The sums that the counters must be, into one of the places for them. */
+static void sum_up(const struct deckle *d, struct dk_zone *zone, unsigned epoch)
+{
+    memset(&zone->counts[epoch], 0, sizeof zone->counts[epoch]);
+    DK_FOR_EACH_SPAN(d, zone, span)
+    for (uint32_t b = 0; b < span->nr_blocks; b++)
+        dk_zone_account_in(d, zone, dk_set(d, zone->number, 0), epoch, DK_W_OFFLINE,
+                           dk_load_relaxed(&d->words[span->first_block + b]));
+}
+
+/* Did they agree with the words as they were found? */
+static void compare_counters(struct recovery *v, struct dk_zone *zone)
+{
+    unsigned unused = (dk_a32_load_relaxed(&v->d->sb->epoch) + 1) % DK_EPOCHS;
+    sum_up(v->d, zone, unused);
+    for (unsigned i = 0; i < DK_NR_COUNTS; i++)
+        v->report.counters += dk_load_relaxed(&zone->counts[unused].of[i]) !=
+                              dk_zone_count(v->d, zone, (enum dk_count)i);
+}
+
 static void rebuild_zone(struct recovery *v, struct dk_zone *zone)
 {
     struct deckle *d = v->d;
-    struct dk_zone_counts counted = {0};
-    v->zone = zone;
     v->present = v->reserved = v->isolated = 0;
+    compare_counters(v, zone);
     DK_FOR_EACH_SPAN(d, zone, span)
     rebuild_span(v, span);
     DK_FOR_EACH_SPAN(d, zone, span)
-    {
-        for (uint32_t b = 0; b < span->nr_blocks; b++)
-            v->report.index += !shows(d, span, span->first_block + b);
-        rebuild_index(v, span);
-    }
-    for (unsigned i = 0; i < DK_NR_COUNTS; i++)
-        dk_store_relaxed(&counted.of[i], dk_zone_count(d, zone, (enum dk_count)i));
-    memset(zone->counts, 0, sizeof zone->counts);
-    DK_FOR_EACH_SPAN(d, zone, span)
-    for (uint32_t b = 0; b < span->nr_blocks; b++)
-        dk_zone_account_in(d, zone, dk_set(d, zone->number, 0), 0, DK_W_OFFLINE,
-                           dk_load_relaxed(&d->words[span->first_block + b]));
+    rebuild_index(v, span);
+    sum_up(d, zone, 0);
     set_number(v, &zone->present, v->present);
     set_number(v, &zone->reserved, v->reserved);
     set_number(v, &zone->managed, v->present - v->reserved);

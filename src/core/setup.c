@@ -127,8 +127,10 @@ static void point_at_arrays(struct deckle *d, struct dk_superblock *sb)
     d->words = (void *)(base + at->words);
     d->lines = (void *)(base + at->lines);
     d->index = (void *)(base + at->index);
-    d->descriptors = at->descriptors ? (void *)(base + at->descriptors) : NULL;
-    d->owners = at->owners ? (void *)(base + at->owners) : NULL;
+    if (sb->features & DECKLE_FEATURE_DESCRIPTORS)
+        d->descriptors = (void *)(base + at->descriptors);
+    if (sb->features & DECKLE_FEATURE_OWNER_TAGS)
+        d->owners = (void *)(base + at->owners);
     d->ranges = (void *)(base + at->ranges);
     d->reservations = (void *)(base + at->reservations);
     d->sections = (void *)(base + at->sections);

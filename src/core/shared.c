@@ -45,7 +45,7 @@ int deckle_publish(struct deckle *d)
 
 #define REASON_BYTES  256u
 #define HANDLE_BYTES  ((sizeof(struct deckle) + 63u) & ~(size_t)63u)
-#define MAGIC_SWAPPED UINT64_C(0x64636b6c65640000) /* of a machine with the other byte order */
+#define MAGIC_SWAPPED UINT64_C(0x6465636b6c650000) /* of a machine with the other byte order */
 
 size_t deckle_handle_size(void)
 {

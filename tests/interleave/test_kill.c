@@ -8,6 +8,7 @@
  *   one      A dies at its n-th access, for every n and each kind of operation. B goes on at once,
  *            and then R reaps
  *   reaper   A dies; R dies at its n-th access while it reaps A; Q reaps both, in either order
+ *   chain    three reapers die one after the other, the fourth one reaps them all
  *   deferred A dies at its n-th access; L stands still at its m-th in the same blocks while R
  *            reaps, and goes on afterwards; R reaps again
  *   crossed  A dies; an operation of L and the reaping are left once each, at any access
@@ -20,6 +21,8 @@
  */
 #define _GNU_SOURCE
 #include "victims.h"
+
+#include "core/pcp.h"
 
 /* ---- reaping ----------------------------------------------------------------------------------
  */
@@ -303,7 +306,8 @@ static void one(enum scene scene)
         for (uint64_t n = test_random_below(&random_state, step); n < length; n += step) {
             kill_at(op, n);
             die(A);
-            others_work();
+            if (n & 1) /* they also repair what they find wrong in the index */
+                others_work();
             settle_transfer();
             forget(A);
             if (!reap_until_done(R, reap_a) && actors[R].result != DECKLE_ENOENT)
@@ -367,6 +371,129 @@ static void reapers(enum scene scene)
             for (uint64_t k = 0; k < 10; k++)
                 second_reaper(scene, op, n, test_random_below(&random_state, reaping), k & 1);
         }
+    }
+}
+
+/* ---- a transit taken over ----------------------------------------------------------------------
+ */
+
+static uint32_t transit_of;
+
+static void find_transit(void *ctx, dk_aword *cell, const struct dk_zone *zone, unsigned list)
+{
+    dk_word value = dk_load_relaxed(cell);
+    (void)ctx, (void)zone, (void)list;
+    if ((value & DK_CELL_FULL) && dk_cell_from(value))
+        transit_of = dk_cell_client(value);
+}
+
+/* To which client is a cell in transit? 0 = none is. */
+static uint32_t client_in_transit(void)
+{
+    transit_of = 0;
+    dk_cells_for_each(shared.client[Q].d, find_transit, NULL);
+    return transit_of;
+}
+
+/*
+ * A dies while it takes over a block that L has in its caches, and has won some of its frames; R
+ * dies while it does the rest. A is reaped before R is; then L, which lives, has frames of the
+ * block again, and R's reaper must not take them for what R was about to win.
+ */
+static void third_hand(uint64_t n, uint64_t m)
+{
+    kill_at(DRAIN, n);
+    die(A);
+    forget(A);
+    begin(R, reap_a, m);
+    go(R);
+    die(R);
+    run(B, reap_a);
+    run(L, take0);
+    run(L, bulk);
+    run(L, bulk);
+    run(B, reap_r);
+    judge(shared.client[B].d);
+    report("third hand", CACHED, "drain", n, m);
+    clean_up(B);
+    report("third hand, freed", CACHED, "drain", n, m);
+}
+
+static void transits_are_finished_by_third_hands(void **state)
+{
+    uint64_t transits = 0, taken_over = 0;
+    (void)state;
+    if (!shared_is_possible())
+        skip();
+    set_up(CACHED, 0);
+    uint64_t length = kill_at(DRAIN, NEVER);
+    for (uint64_t n = 0; n < length; n++) {
+        kill_at(DRAIN, n);
+        if (client_in_transit() != number_of(A))
+            continue;
+        transits++;
+        die(A);
+        begin(R, reap_a, 0);
+        uint64_t first = 0, last = 0;
+        while (!actors[R].finished) {
+            go(R);
+            if (client_in_transit() == number_of(R))
+                first = first ? first : actors[R].stop_at, last = actors[R].stop_at;
+            actors[R].stop_at = actors[R].points;
+        }
+        for (uint64_t m = first; first && m <= last; m++, taken_over++)
+            third_hand(n, m);
+    }
+    printf("%llu transits, %llu taken over and left\n", (unsigned long long)transits,
+           (unsigned long long)taken_over);
+    assert_true(taken_over > 20);
+    tear_down();
+}
+
+/* Reapers that die one after the other, of whom none has finished: the last one reaps all. */
+static void reap_every(struct actor *a)
+{
+    static const enum who order[] = {A, R, B, L};
+    for (unsigned i = 0; i < 4; i++) {
+        if (shared.alive >> number_of(order[i]) & 1)
+            continue;
+        reap(a, order[i]);
+        if (a->result && a->result != DECKLE_ENOENT)
+            return;
+    }
+}
+
+static void chains(enum scene scene)
+{
+    static const enum who reapers[] = {R, B, L};
+    for (uint64_t i = 0; i < test_effort(400); i++) {
+        unsigned op = (unsigned)test_random_below(&random_state, NR_OPS);
+        uint64_t n = test_random_below(&random_state, 100);
+        if (ops[op].fn == transfer)
+            continue;
+        kill_at(op, n);
+        die(A);
+        forget(A);
+        run(R, reap_every);
+        uint64_t reaping = actors[R].points;
+        kill_at(op, n);
+        die(A);
+        forget(A);
+        for (unsigned k = 0; k < 3; k++) {
+            /* Mostly near the end, where the counters are moved. */
+            uint64_t back = test_random_below(&random_state, i & 1 ? reaping : 60);
+            begin(reapers[k], reap_every, reaping - back);
+            go(reapers[k]);
+            die(reapers[k]);
+            forget(reapers[k]);
+        }
+        run(Q, reap_every);
+        if (actors[Q].result && actors[Q].result != DECKLE_ENOENT)
+            complain_of("the last reaper did not end", (uint64_t)-actors[Q].result);
+        judge(shared.client[Q].d);
+        report("chain", scene, ops[op].name, n, reaping);
+        clean_up(Q);
+        report("chain, freed", scene, ops[op].name, n, reaping);
     }
 }
 
@@ -592,6 +719,11 @@ static void reaper_killed(void **state)
     (void)state;
     each_scene(reapers);
 }
+static void reapers_killed_in_a_row(void **state)
+{
+    (void)state;
+    each_scene(chains);
+}
 static void live_intents_defer(void **state)
 {
     (void)state;
@@ -617,6 +749,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(killed_at_every_access),
                                        cmocka_unit_test(reaper_killed),
+                                       cmocka_unit_test(transits_are_finished_by_third_hands),
+                                       cmocka_unit_test(reapers_killed_in_a_row),
                                        cmocka_unit_test(live_intents_defer),
                                        cmocka_unit_test(one_operation_against_one_reaping),
                                        cmocka_unit_test(numbers_and_epochs_come_again),

@@ -21,7 +21,6 @@
 #include "shared_pool.h"
 #include "testing.h"
 
-
 #define BLOCKS   8u
 #define FRAMES   (BLOCKS * 512u)
 #define ACTORS   5u
@@ -282,6 +281,14 @@ static void give_bulk(struct actor *a)
         complain_of("a bulk free was refused", pfns[0]);
 }
 
+/* The CPU leaves the block that it works in, which has frames left. */
+static void change_blocks(struct actor *a)
+{
+    take8(a);
+    take7(a);
+    take8(a);
+}
+
 static void exact(struct actor *a)
 {
     int64_t pfn = deckle_alloc_exact(handle_of(a), GFP_U, 5);
@@ -388,15 +395,15 @@ static void leave(struct actor *a)
 static const struct named_op {
     const char *name;
     void (*fn)(struct actor *);
-} ops[] = {NAMED(take0),      NAMED(take0m),      NAMED(take3),      NAMED(take0_past),
-           NAMED(take1_past), NAMED(take7),       NAMED(take8),      NAMED(take9),
-           NAMED(take9_past), NAMED(take10),      NAMED(take11),     NAMED(bulk),
-           NAMED(exact),      NAMED(exact_large), NAMED(contig),     NAMED(at_two),
-           NAMED(split),      NAMED(split_ten),   NAMED(give_first), NAMED(give_all),
-           NAMED(give_bulk),  NAMED(drain),       NAMED(give_drain), NAMED(transfer),
-           NAMED(leave),      NAMED(isolate),     NAMED(retype)};
+} ops[] = {NAMED(take0),         NAMED(take0m),      NAMED(take3),     NAMED(take0_past),
+           NAMED(take1_past),    NAMED(take7),       NAMED(take8),     NAMED(take9),
+           NAMED(take9_past),    NAMED(take10),      NAMED(take11),    NAMED(bulk),
+           NAMED(exact),         NAMED(exact_large), NAMED(contig),    NAMED(at_two),
+           NAMED(change_blocks), NAMED(split),       NAMED(split_ten), NAMED(give_first),
+           NAMED(give_all),      NAMED(give_bulk),   NAMED(drain),     NAMED(give_drain),
+           NAMED(transfer),      NAMED(leave),       NAMED(isolate),   NAMED(retype)};
 #define NR_OPS    (sizeof(ops) / sizeof(ops[0]))
-#define DRAIN     21u /* its place */
-#define NR_COMMON 24u /* what anybody may do at any time */
+#define DRAIN     22u /* its place */
+#define NR_COMMON 25u /* what anybody may do at any time */
 
 #endif
