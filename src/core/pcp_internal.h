@@ -85,6 +85,8 @@ void dk_pcp_mark_seen(const struct deckle *d, struct dk_pcp_list_head *lh);
 /* high = 0, in a way that stands against whoever is raising it now. After zone->stopped was raised.
  */
 void dk_pcp_shut_list(const struct deckle *d, struct dk_pcp_set *set, unsigned list);
+/* Shared pools: what a dead client had reserved of the budget and not given to a list. */
+void dk_pcp_recount_high(const struct deckle *d, struct dk_pcp_set *set);
 /* All lists of the set to their base size, as far as the budget goes and unless the zone is closed.
  */
 void dk_pcp_rest_set(const struct deckle *d, const struct dk_zone *zone, struct dk_pcp_set *set);

@@ -336,6 +336,14 @@ static void count_isolated(struct deckle *d, struct dk_zone *zone)
     }
 }
 
+/* What it was about to let a list grow by is lost to the others. */
+static void count_budgets(struct deckle *d)
+{
+    for (uint32_t z = 0; z < d->sb->nr_zones && d->kind != DK_PCP_NONE; z++)
+        for (uint32_t cpu = 0; cpu < d->nr_cpus; cpu++)
+            dk_pcp_recount_high(d, dk_set(d, z, cpu));
+}
+
 /* ---- 4: counters ----------------------------------------------------------------------------- */
 
 #define NOTHING_COUNTED DK_W_OFFLINE /* a W that counts as nothing */
@@ -415,6 +423,7 @@ static void reap_all(struct reap *r)
     reap_frames(r);
     for (uint32_t z = 0; r->types && z < d->sb->nr_zones; z++)
         count_isolated(d, &d->zones[z]);
+    count_budgets(d);
     free_slots(r);
     if (dk_a32_load_seq(&d->sb->counts_wrong) && !begin_epoch(d, r->self))
         r->deferred = true;
