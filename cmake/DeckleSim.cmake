@@ -39,5 +39,5 @@ function(deckle_add_sim suffix runs seconds)
                          ENVIRONMENT "${test_environment}")
 endfunction()
 
-deckle_add_sim("" 8000 2)
-deckle_add_sim(_narrow 20000 3 SIM_NARROW DK_FANOUT_SHIFT=2u)
+deckle_add_sim("" 6000 2)
+deckle_add_sim(_narrow 15000 3 SIM_NARROW DK_FANOUT_SHIFT=2u)

@@ -127,6 +127,7 @@ SIM_OP(sim_op_must);       /* the allocation before must have succeeded */
 /* Scenes: before the machine starts. */
 SIM_OP(sim_scene_fill);  /* a first, b one after the last block (0 = end): allocated whole */
 SIM_OP(sim_scene_only);  /* a block, b first, c one after the last frame: all else is taken */
+SIM_OP(sim_scene_scatter); /* every second frame of them, at odd places, is taken */
 SIM_OP(sim_scene_take);  /* a pfn, b order */
 SIM_OP(sim_scene_hold);  /* a actor, b pfn, c order */
 SIM_OP(sim_scene_cache); /* a CPU, b pfn, c order: a block in that CPU's list */
@@ -135,6 +136,7 @@ SIM_OP(sim_scene_settle); /* runs of all blocks as they are */
 #define FILL(first)            {sim_scene_fill, "fill", (first), 0, 0}
 #define FILL_TO(first, end)    {sim_scene_fill, "fill", (first), (end), 0}
 #define ONLY(block, from, to)  {sim_scene_only, "only", (block), (from), (to)}
+#define SCATTER(block, from, to) {sim_scene_scatter, "scatter", (block), (from), (to)}
 #define TAKE(pfn, order)       {sim_scene_take, "take", (pfn), (order), 0}
 #define HOLD(actor, pfn, order) {sim_scene_hold, "hold", (actor), (pfn), (order)}
 #define CACHE(cpu, pfn, order) {sim_scene_cache, "cache", (cpu), (pfn), (order)}

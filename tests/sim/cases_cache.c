@@ -2,13 +2,13 @@
 /* Per-CPU caches: stacks and cells, drains, refills, migration, handlers. */
 #include "case.h"
 
-#define STACKS(nr) {.blocks = (nr), .rseq = true, .max_order = 10}
-#define CELLS(nr)  {.blocks = (nr), .max_order = 10}
+#define STACKS {.blocks = 8, .rseq = true, .max_order = 10}
+#define CELLS  {.blocks = 8, .max_order = 10}
 
 /* Each of these once with stacks and once with cells. */
 #define BOTH(case_name, ...)                                                                       \
-    {.name = "stack." case_name, .pool = STACKS(2), __VA_ARGS__},                                  \
-    {.name = "cells." case_name, .pool = CELLS(2), __VA_ARGS__}
+    {.name = "stack." case_name, .pool = STACKS, __VA_ARGS__},                                  \
+    {.name = "cells." case_name, .pool = CELLS, __VA_ARGS__}
 
 extern const struct sim_case sim_cases_cache[];
 const struct sim_case sim_cases_cache[] = {
@@ -27,6 +27,10 @@ const struct sim_case sim_cases_cache[] = {
     BOTH("drain-drain-push", .what = "a drain that stalls while its list is opened and filled",
          .scene = OPS(FILL(1), HOLD(0, 1, 0), CACHE(0, 0, 0), ONLY(0, 0, 2)),
          .thread = {OPS(FREE_LAST), OPS(DRAIN_CPU(0)), OPS(DRAIN_CPU(0))}),
+    BOTH("pop-push-two-drains", .what = "a pop and a push restore the head between two drains",
+         .scene = OPS(FILL(1), CACHE(0, 0, 0), ONLY(0, 0, 1)), .strong = true,
+         .thread = {OPS(ALLOC(0, U), FREE_LAST, ALLOC(0, U)), OPS(DRAIN_CPU(0)),
+                    OPS(DRAIN_CPU(0))}),
     BOTH("last-cached", .what = "the last frames lie in caches of other CPUs",
          .scene = OPS(FILL(1), CACHE(0, 0, 0), CACHE(1, 1, 0), ONLY(0, 0, 2)),
          .thread = {OPS(ALLOC(0, M), FREE_LAST), OPS(ALLOC(0, U), ALLOC(0, U), FREE_ALL)}),

@@ -45,7 +45,6 @@ struct work {
 static struct work work[SIM_ACTORS];
 static struct sim_set *judged;
 static uint32_t nr_blocks, nr_lists;
-static uint64_t judgements;
 
 /* ---- who works where ------------------------------------------------------------------------- */
 
@@ -384,12 +383,16 @@ const char *sim_judge(void)
     for (unsigned t = 0; t < SIM_THREADS; t++)
         if (sim_now->any_end || (sim_now->thread[t] && sim_killed(t)))
             return NULL;
-    if (!sim_set_add(judged, end_state()))
+    uint64_t state = end_state();
+    if (sim_set_has(judged, state))
         return NULL;
-    judgements++;
-    if ((bad = validate()) || (bad = balance(true)) || (bad = give_back()) || (bad = validate()))
+    if ((bad = validate()) || (bad = balance(true)) || (bad = give_back()) || (bad = validate()) ||
+        (bad = balance(false)))
         return bad;
-    return reports() ? "a report of the bad hook" : balance(false);
+    if (reports())
+        return "a report of the bad hook";
+    sim_set_add(judged, state);
+    return NULL;
 }
 
 void sim_oracle_reset(void)
@@ -404,7 +407,6 @@ void sim_oracle_load(void)
     nr_lists = sim_pool->kind == DK_PCP_NONE ? 0 : sim_pool->nr_cpus * DK_PCP_LISTS;
     judged = sim_set_make();
     memset(work, 0, sizeof(work));
-    judgements = 0;
     sim_on_change = on_change;
     if (nr_blocks > MOST_BLOCKS || nr_lists > MOST_LISTS) {
         fprintf(stderr, "case %s: too large for the oracle\n", sim_now->name);

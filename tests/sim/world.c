@@ -134,6 +134,13 @@ SIM_OP(sim_scene_only)
     }
 }
 
+SIM_OP(sim_scene_scatter)
+{
+    (void)a;
+    for (uint64_t f = op->b | 1; f < op->c; f += 2)
+        must(take_at(op->a * 512 + f, 0, SIM_BASE), op);
+}
+
 SIM_OP(sim_scene_hold)
 {
     struct sim_actor *holder = &sim_actor[op->a];

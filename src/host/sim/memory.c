@@ -78,6 +78,10 @@ static void change(volatile void *p, unsigned size, uint64_t v, unsigned writer)
     uint64_t old = peek(p, size);
     if (old == v)
         return;
+    if (!sim.program.memory) { /* scenes are made before a program is loaded */
+        poke(p, size, v);
+        return;
+    }
     uint64_t place = offset_of(p);
     sim.state ^= sim_mix(place, old) ^ sim_mix(place, v);
     log_undo(p, size, old);

@@ -86,6 +86,14 @@ bool sim_set_add(struct sim_set *s, uint64_t value)
     return true;
 }
 
+bool sim_set_has(const struct sim_set *s, uint64_t value)
+{
+    uint64_t i = (value * UINT64_C(0x9e3779b97f4a7c15)) >> 20;
+    while (value && s->place[i & (s->size - 1)] && s->place[i & (s->size - 1)] != value)
+        i++;
+    return value ? s->place[i & (s->size - 1)] == value : s->has_zero;
+}
+
 uint64_t sim_set_size(const struct sim_set *s)
 {
     return s->used + s->has_zero;

@@ -159,6 +159,7 @@ unsigned sim_minimise(struct sim_choice *choices, unsigned nr);
 struct sim_set;
 struct sim_set *sim_set_make(void);
 bool sim_set_add(struct sim_set *s, uint64_t value); /* true: it is new */
+bool sim_set_has(const struct sim_set *s, uint64_t value);
 uint64_t sim_set_size(const struct sim_set *s);
 void sim_set_free(struct sim_set *s);
 
