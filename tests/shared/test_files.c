@@ -128,6 +128,14 @@ static uint64_t sum_of_file(void)
     return sum ^ n;
 }
 
+/* Waits to be killed; not for ever, should the test end before. */
+static void wait_for_death(void)
+{
+    alarm(100);
+    for (;;)
+        pause();
+}
+
 /* Runs in a child until it says so; then the child waits to be killed. */
 static pid_t start(void (*body)(int tell))
 {
@@ -142,8 +150,7 @@ static pid_t start(void (*body)(int tell))
     if (!pid) {
         close(pipes[0]);
         body(pipes[1]);
-        pause();
-        _exit(0);
+        wait_for_death();
     }
     close(pipes[1]);
     assert_int_equal(read(pipes[0], &byte, 1), 1);
@@ -335,7 +342,7 @@ static void test_killed_maker(void **state)
             o.path = by_path ? file : NULL;
             o.fd = fd;
             deckle_create_shared(&o, NULL);
-            pause();
+            wait_for_death();
         }
         nanosleep(&t, NULL);
         kill_child(pid);
@@ -596,8 +603,7 @@ static void leave_a_child(int tell)
 
     if (!pid) {
         close(tell);
-        pause();
-        _exit(0);
+        wait_for_death();
     }
     if (write(tell, "y", pid > 0) != 1 || write(tell, &pid, sizeof(pid)) != sizeof(pid))
         _exit(1);
@@ -619,8 +625,7 @@ static void test_orphan(void **state)
     parent = fork();
     if (!parent) {
         leave_a_child(pipes[1]);
-        pause();
-        _exit(0);
+        wait_for_death();
     }
     assert_int_equal(read(pipes[0], &byte, 1), 1);
     assert_int_equal(read(pipes[0], &orphan, sizeof(orphan)), sizeof(orphan));
