@@ -74,7 +74,12 @@ void dk_test_point(const volatile void *address, int kind)
         swapcontext(&a->context, &scheduler);
 }
 
-/* Shared pools have no stacks; the core has them all the same. */
+/* Shared pools have no stacks; the core has them all the same, except on 32-bit machines. */
+uint32_t dk_sim_rseq_begin(void);
+void dk_sim_rseq_end(void);
+bool dk_sim_rseq_commit(dk_aword *head, dk_word value);
+uint32_t dk_sim_cpu_id(void);
+
 uint32_t dk_sim_rseq_begin(void)
 {
     return 0;
