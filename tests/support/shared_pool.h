@@ -58,7 +58,7 @@ static inline int shared_alive(void *ctx, uint32_t client, uint64_t identity)
 
 static inline bool shared_is_possible(void)
 {
-    volatile size_t bytes = sizeof(void *); /* not known to the compiler, who would warn of the rest */
+    volatile size_t bytes = sizeof(void *); /* a compiler that knows would warn of what follows */
     return bytes >= 8;
 }
 
