@@ -48,17 +48,32 @@
 
 #define PHASES ((uint32_t)1 << DK_CELL_PHASE_BITS)
 
-/* What the cell holds: as the hint has it, if it is about this cell, else read. whose: what a cell
- * of this client says of its holder, if the hint shows it full; whatever it says in truth, the CAS
- * finds out. */
-DK_INLINE dk_word cell_value(dk_word hint, const dk_aword *cells, uint32_t nr, dk_word whose)
+/* What the cell holds: as the hint has it, if it is about this cell, else read. */
+DK_INLINE dk_word cell_value(dk_word hint, const dk_aword *cells, uint32_t nr)
 {
 #if DK_WORD_BITS == 64
     if (dk_likely((hint >> DK_HINT_SHIFT & DK_HINT_NR) == nr))
-        return (hint & ~((dk_word)DK_HINT_NR << DK_HINT_SHIFT)) | whose;
+        return hint & ~((dk_word)DK_HINT_NR << DK_HINT_SHIFT);
 #endif
-    (void)hint, (void)whose;
+    (void)hint;
     return dk_load_relaxed(&cells[nr]);
+}
+
+/* The same for the cell below the top, which a pop believes full and its client's own: the hint
+ * does not say whose it is, so that is put in, and if it is wrong the CAS finds out. false: it is
+ * not to be popped. */
+DK_INLINE bool own_cell(dk_word hint, const dk_aword *cells, uint32_t nr, dk_word mine,
+                        dk_word *cell)
+{
+#if DK_WORD_BITS == 64
+    if (dk_likely((hint >> DK_HINT_SHIFT & DK_HINT_NR) == nr)) {
+        *cell = (hint & ~((dk_word)DK_HINT_NR << DK_HINT_SHIFT)) | mine;
+        return true;
+    }
+#endif
+    (void)hint;
+    *cell = dk_load_relaxed(&cells[nr]);
+    return dk_cell_is(*cell, mine);
 }
 
 /* Take the frame out of a cell that is believed to hold *cell; false: it is empty, or another
@@ -164,9 +179,11 @@ DK_INLINE uint32_t pop_on(const struct deckle *d, uint32_t zone, unsigned list, 
         top = d->slot_cap[list];
     if (dk_unlikely(!top))
         return DK_NONE;
-    dk_word mine = d->cell_mine, cell = cell_value(hint, cells, top - 1, mine & DK_CELL_WHOSE);
+    dk_word mine = d->cell_mine, cell;
+    if (dk_unlikely(!own_cell(hint, cells, top - 1, mine, &cell)))
+        return pop_near(lh, top, mine);
     dk_word emptied = dk_cell_emptied(cell);
-    if (dk_unlikely(!dk_cell_is(cell, mine) || !dk_cas(&cells[top - 1], &cell, emptied)))
+    if (dk_unlikely(!dk_cas(&cells[top - 1], &cell, emptied)))
         return pop_near(lh, top, mine);
     dk_store_relaxed(&lh->head, dk_hint_make(top - 1, emptied));
     return dk_cell_frame(cell);
@@ -186,7 +203,7 @@ DK_INLINE bool push_on(const struct deckle *d, uint32_t zone, unsigned list, uin
         high = d->slot_cap[list];
     if (dk_unlikely(top >= high))
         return false;
-    dk_word cell = cell_value(hint, cells, top, 0), filled = dk_cell_filled_with(cell, what);
+    dk_word cell = cell_value(hint, cells, top), filled = dk_cell_filled_with(cell, what);
     if (dk_unlikely((cell & DK_CELL_FULL) || !dk_cas(&cells[top], &cell, filled)))
         return push_near(lh, top, high, what);
     dk_store_relaxed(&lh->head, dk_hint_make(top, filled));

@@ -119,16 +119,15 @@ static void add_nonzero(dk_aword *counter, dk_word n)
         dk_add_relaxed(counter, n);
 }
 
-void dk_zone_account_in(const struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set,
-                        unsigned epoch, dk_word from, dk_word to)
+/* Types and isolation that have counters of their own. */
+static bool is_special(dk_word from, dk_word to)
 {
-    dk_aword *count = zone->counts[epoch].of;
-    dk_word n = open_free(to) - open_free(from);
-    if (n)
-        count_free(d, zone, set, epoch, n);
-    if (dk_likely(dk_w_type(from) < DECKLE_NR_PCP_TYPES && dk_w_type(to) < DECKLE_NR_PCP_TYPES &&
-                  !((from | to) & DK_W_ISOLATED)))
-        return;
+    return dk_w_type(from) >= DECKLE_NR_PCP_TYPES || dk_w_type(to) >= DECKLE_NR_PCP_TYPES ||
+           ((from | to) & DK_W_ISOLATED);
+}
+
+static DK_NOINLINE void account_special(dk_aword *count, dk_word from, dk_word to)
+{
     add_nonzero(&count[DK_COUNT_FREE_CMA],
                 free_of_type(to, DECKLE_CMA) - free_of_type(from, DECKLE_CMA));
     add_nonzero(&count[DK_COUNT_FREE_HIGHATOMIC],
@@ -140,9 +139,25 @@ void dk_zone_account_in(const struct deckle *d, struct dk_zone *zone, struct dk_
                 all_of_type(to, DECKLE_CMA) - all_of_type(from, DECKLE_CMA));
 }
 
+DK_INLINE void account(const struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set,
+                       unsigned epoch, dk_word from, dk_word to)
+{
+    dk_word n = open_free(to) - open_free(from);
+    if (n)
+        count_free(d, zone, set, epoch, n);
+    if (dk_unlikely(is_special(from, to)))
+        account_special(zone->counts[epoch].of, from, to);
+}
+
+void dk_zone_account_in(const struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set,
+                        unsigned epoch, dk_word from, dk_word to)
+{
+    account(d, zone, set, epoch, from, to);
+}
+
 void dk_zone_account(struct dk_call *c, dk_word from, dk_word to)
 {
-    dk_zone_account_in(c->d, c->zone, c->set, dk_w_epoch(from), from, to);
+    account(c->d, c->zone, c->set, dk_w_epoch(from), from, to);
 }
 
 static uint64_t not_negative(uint64_t n)
