@@ -81,8 +81,7 @@ static void add_free(struct dk_zone *zone, struct dk_pcp_set *set, dk_word n)
         fold_free(zone, set, delta);
 }
 
-/* Private pools fold a CPU's share in now and then. Blocks of a shared pool belong to epochs, which
- * CPUs' shares know nothing of. */
+/* Shared pools: blocks belong to epochs, which CPUs' shares know nothing of. */
 static void count_free(const struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set,
                        unsigned epoch, dk_word n)
 {
@@ -135,8 +134,7 @@ static DK_NOINLINE void account_special(dk_aword *count, dk_word from, dk_word t
     add_nonzero(&count[DK_COUNT_FREE_ISOLATED], shut_free(to) - shut_free(from));
     add_nonzero(&count[DK_COUNT_HIGHATOMIC],
                 all_of_type(to, DECKLE_HIGHATOMIC) - all_of_type(from, DECKLE_HIGHATOMIC));
-    add_nonzero(&count[DK_COUNT_CMA],
-                all_of_type(to, DECKLE_CMA) - all_of_type(from, DECKLE_CMA));
+    add_nonzero(&count[DK_COUNT_CMA], all_of_type(to, DECKLE_CMA) - all_of_type(from, DECKLE_CMA));
 }
 
 DK_INLINE void account(const struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set,
