@@ -731,15 +731,14 @@ bool dk_zone_shows_nothing(struct deckle *d, struct dk_zone *zone, const struct 
     return nothing_shown(&c, version);
 }
 
-/* Is there such a block? In a private pool it is known; what a shared one says may be damaged. */
+/* In a private pool there is such a block; what a shared one says may be damaged. */
 static const struct dk_span *span_of_blocks(struct dk_call *c, uint32_t fi, unsigned order)
 {
     const struct dk_span *span = dk_span_of_block(c->d, c->zone, fi / DK_BLOCK_FRAMES);
     uint32_t blocks = order > DK_BLOCK_ORDER ? 1u << (order - DK_BLOCK_ORDER) : 1;
-    if (!c->d->tags)
-        return span;
-    if (span && !(fi & ((1u << order) - 1)) &&
-        fi / DK_BLOCK_FRAMES - span->first_block <= span->nr_blocks - blocks)
+    if (!c->d->tags ||
+        (span && !(fi & ((1u << order) - 1)) &&
+         fi / DK_BLOCK_FRAMES - span->first_block <= span->nr_blocks - blocks))
         return span;
     dk_bad_state(c->d, fi, order);
     return NULL;
