@@ -291,13 +291,6 @@ static dk_word reserved(dk_word w, unsigned n, const struct use *use)
     return use->own ? w | DK_W_OWNED : w;
 }
 
-/* Does a block that the address limit cuts have a run below it? Asked before anything is reserved:
- * a reservation that is undone advances the version, and may have changed the type, for nothing. */
-static bool runs_below(const struct dk_call *c, uint32_t block, unsigned limit)
-{
-    return dk_line_run_code_below(dk_line(c->d, block), limit) + c->take->order <= DK_BLOCK_ORDER;
-}
-
 static unsigned work_in_block(struct dk_call *c, const struct dk_span *span, uint32_t block,
                               const struct use *use, uint32_t *fis, unsigned want)
 {
@@ -305,7 +298,7 @@ static unsigned work_in_block(struct dk_call *c, const struct dk_span *span, uin
     unsigned order = c->take->order, n;
     dk_aword *word = &d->words[block];
     dk_word w = dk_load_seq(word), from, to;
-    if (use->limit < DK_BLOCK_FRAMES && !runs_below(c, block, use->limit))
+    if (use->limit < DK_BLOCK_FRAMES && !dk_runs_below(c, block, use->limit))
         return 0;
     do {
         if ((w & (use->unowned ? DK_W_SHUT | DK_W_OWNED : DK_W_SHUT)) ||
@@ -636,72 +629,6 @@ static unsigned search(struct dk_call *c, uint32_t *fis, unsigned want)
     return n;
 }
 
-/* ---- failure
- * ---------------------------------------------------------------------------------- */
-
-static bool tree_empty(struct dk_call *c, uint32_t tree, uint64_t *version)
-{
-    bool group = tree >= DK_GROUP_BASE;
-    unsigned shift = group ? c->take->order - DK_BLOCK_ORDER : 0;
-    DK_FOR_EACH_WINDOW(c, w) {
-        uint32_t base = w.span->first_block;
-        uint32_t lo = ((base + w.first) >> shift) - (base >> shift);
-        uint32_t hi = w.whole == w.span->nr_blocks ? UINT32_MAX
-                                                   : ((base + w.whole) >> shift) - (base >> shift);
-        if (!dk_index_empty(c->d, w.span, tree, lo, hi, version))
-            return false;
-    }
-    return true;
-}
-
-/* The block that the address limit cuts: no run below the limit, and W unchanged, is as good as
- * empty. */
-static bool cut_blocks_empty(struct dk_call *c, uint64_t *version)
-{
-    DK_FOR_EACH_WINDOW(c, w) {
-        if (!w.partial)
-            continue;
-        uint32_t block = w.span->first_block + w.whole;
-        dk_word v = dk_load_seq(&c->d->words[block]);
-        *version += v;
-        if (!(v & DK_W_SHUT) && runs_below(c, block, w.partial))
-            return false;
-    }
-    return true;
-}
-
-static bool type_fits(const struct dk_take *take, unsigned type)
-{
-    if (type == DECKLE_CMA)
-        return take->flags & DK_ALLOC_CMA;
-    if (type == DECKLE_HIGHATOMIC)
-        return dk_alloc_highatomic_first(take->flags) || dk_alloc_highatomic_last(take->flags);
-    return type == take->type || !(take->flags & DK_ALLOC_NOFRAGMENT);
-}
-
-static bool nothing_shown(struct dk_call *c, uint64_t *version)
-{
-    unsigned order = c->take->order;
-    if (order > DK_BLOCK_ORDER)
-        return tree_empty(c, dk_group_class(order), version);
-    for (unsigned type = 0; type <= DECKLE_CMA; type++) {
-        for (unsigned run = order; type_fits(c->take, type) && run <= DK_BLOCK_ORDER; run++) {
-            if (!tree_empty(c, dk_class(type, run, false), version))
-                return false;
-            if (type < DK_PCP_TYPES && !tree_empty(c, dk_class(type, run, true), version))
-                return false;
-        }
-    }
-    return !c->take->limit_pfn || order == DK_BLOCK_ORDER || cut_blocks_empty(c, version);
-}
-
-/* Contract rule 6: twice, with the same versions. */
-static bool was_empty(struct dk_call *c)
-{
-    uint64_t first = 0, second = 0;
-    return nothing_shown(c, &first) && nothing_shown(c, &second) && first == second;
-}
-
 /* ---- entry points
  * ------------------------------------------------------------------------------ */
 
@@ -717,18 +644,11 @@ unsigned dk_zone_take(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set 
         n = take->order > DK_BLOCK_ORDER ? dk_group_take(&c, fis, want) : search(&c, fis, want);
         if (n)
             *why = DK_SHORT_NONE;
-        else if (was_empty(&c))
+        else if (dk_zone_was_empty(&c))
             *why = DK_SHORT_EMPTY;
     }
     dk_intent_close(c.intent);
     return n;
-}
-
-bool dk_zone_shows_nothing(struct deckle *d, struct dk_zone *zone, const struct dk_take *take,
-                           uint64_t *version)
-{
-    struct dk_call c = {d, zone, NULL, take, NULL};
-    return nothing_shown(&c, version);
 }
 
 /* In a private pool there is such a block; what a shared one says may be damaged. */

@@ -57,6 +57,17 @@ void dk_block_abandon(struct dk_call *c, const struct dk_span *span, uint32_t bl
 /* Close a block to takers until it is counted again. */
 void dk_block_quarantine(struct deckle *d, const struct dk_span *span, uint32_t block);
 
+/* Does a block that the address limit cuts have a run below it? Asked before anything is reserved:
+ * a reservation that is undone advances the version, and may have changed the type, for nothing. */
+static inline bool dk_runs_below(const struct dk_call *c, uint32_t block, unsigned limit)
+{
+    return dk_line_run_code_below(dk_line(c->d, block), limit) + c->take->order <= DK_BLOCK_ORDER;
+}
+
+/* zone_empty.c: at one instant of the call no block that fits lay outside unfinished operations
+ * (contract rule 6). */
+bool dk_zone_was_empty(struct dk_call *c);
+
 /* The block as a whole: from free to allocated with this type (DK_NONE = its own; false if it may
  * not have it), and back. isolated: take it although it is isolated. */
 bool dk_block_take_whole(struct dk_call *c, const struct dk_span *span, uint32_t block,
