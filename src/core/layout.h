@@ -291,7 +291,7 @@ struct dk_superblock {
     uint32_t max_clients;
     uint32_t nr_intents;
     dk_a32 published;         /* enum dk_publication */
-    dk_a32 reaper;            /* the client that reaps now, 0 = none */
+    dk_a32 reaper;            /* the client that reaps now (reap.c), 0 = none */
     dk_a32 epoch;             /* its two lowest bits are those of W (reap.c) */
     dk_a32 epoch_settled;     /* == epoch: all blocks are in it */
     dk_a32 counts_wrong;      /* somebody died between a change of W and its counting */

@@ -48,41 +48,54 @@ struct reap {
 
 /* ---- the reaper ------------------------------------------------------------------------------ */
 
-/* The host may know better than the table. */
-static bool is_alive(const struct deckle *d, uint32_t client)
+/*
+ * A number may be given out again at any time. So whoever is declared dead is so by a CAS of the
+ * very word, with its generation, that was read before the host was asked; and the reaper's word
+ * has its number in bits 0-7 and the generation above, as the client's word has it.
+ */
+static uint32_t reaper_word(uint32_t client, dk_word word)
 {
-    const struct dk_client *c = dk_client_at(d, client);
-    if (!c || dk_client_state(dk_load_seq(&c->word)) != DK_CLIENT_LIVE)
-        return false;
-    return client == d->client || !d->host.client_alive ||
-           d->host.client_alive(d->host.ctx, client, dk_load_relaxed(&c->identity));
+    return client | ((uint32_t)word & ~(uint32_t)(DK_CLIENT_GENERATION - 1));
 }
 
-static void mark_dead(struct dk_client *c)
+static bool host_says_alive(const struct deckle *d, uint32_t client)
 {
-    dk_word word = dk_load_seq(&c->word);
-    while (dk_client_state(word) != DK_CLIENT_DEAD)
-        if (dk_cas(&c->word, &word, (word & ~DK_CLIENT_STATE) | DK_CLIENT_DEAD))
-            return;
+    const struct dk_client *c = dk_client_at(d, client);
+    return d->host.client_alive &&
+           d->host.client_alive(d->host.ctx, client, dk_load_seq(&c->identity));
+}
+
+/* False: it is not as word says any more, nor dead. */
+static bool declare_dead(struct dk_client *c, dk_word word)
+{
+    return dk_client_state(word) == DK_CLIENT_DEAD ||
+           dk_cas(&c->word, &word, (word & ~DK_CLIENT_STATE) | DK_CLIENT_DEAD) ||
+           dk_client_state(word) == DK_CLIENT_DEAD;
 }
 
 /* From a reaper that died nothing is taken over: what it had in its hands is found when it is
  * reaped itself, and where it was does not matter. */
 static bool become_reaper(struct deckle *d)
 {
+    uint32_t me = reaper_word(d->client, d->client_word);
     uint32_t other = dk_a32_load_seq(&d->sb->reaper);
-    do {
-        if (is_alive(d, other))
-            return false;
-        if (dk_client_is(d, other, DK_CLIENT_LIVE))
-            mark_dead(dk_client_at(d, other));
-    } while (!dk_a32_cas(&d->sb->reaper, &other, d->client));
-    return true;
+    for (;;) {
+        uint32_t number = other & (DK_CLIENT_GENERATION - 1);
+        struct dk_client *c = dk_client_at(d, number);
+        dk_word word = c ? dk_load_seq(&c->word) : 0;
+        if (dk_client_state(word) == DK_CLIENT_LIVE && reaper_word(number, word) == other) {
+            if (other == me || !d->host.client_alive || host_says_alive(d, number))
+                return false;
+            declare_dead(c, word); /* or somebody else has: it is not alive in any case */
+        }
+        if (dk_a32_cas(&d->sb->reaper, &other, me))
+            return true;
+    }
 }
 
 static void stop_reaping(struct deckle *d)
 {
-    uint32_t me = d->client;
+    uint32_t me = reaper_word(d->client, d->client_word);
     dk_a32_cas(&d->sb->reaper, &me, 0);
 }
 
@@ -460,13 +473,14 @@ int deckle_reap(struct deckle *d, uint32_t client, struct deckle_reap_report *re
     if (!dk_is_client(d))
         return DECKLE_EPERM;
     struct dk_client *c = dk_client_at(d, client);
-    if (!c || !dk_load_acquire(&c->identity))
+    dk_word word = c ? dk_load_seq(&c->word) : 0;
+    if (!c || !dk_load_seq(&c->identity))
         return DECKLE_ENOENT;
     if (client == d->client ||
-        (d->host.client_alive && dk_client_state(dk_load_seq(&c->word)) != DK_CLIENT_DEAD &&
-         d->host.client_alive(d->host.ctx, client, dk_load_relaxed(&c->identity))))
+        (dk_client_state(word) != DK_CLIENT_DEAD && host_says_alive(d, client)))
         return DECKLE_EBUSY;
-    mark_dead(c);
+    if (!declare_dead(c, word))
+        return DECKLE_ENOENT; /* another has reaped it */
     if (!become_reaper(d))
         return DECKLE_EBUSY;
     /* Another may have finished meanwhile. */
@@ -502,7 +516,7 @@ int64_t deckle_detach(struct deckle *d)
     reap_all(&r);
     stop_reaping(d);
     if (r.deferred)
-        mark_dead(dk_client_at(d, d->client)); /* for others to reap once more */
+        declare_dead(dk_client_at(d, d->client), d->client_word); /* for others to reap again */
     else
         free_number(dk_client_at(d, d->client));
     forget_client(d);

@@ -73,8 +73,8 @@ bool dk_check_sharing(struct dk_check *c)
     for (uint32_t i = 0; i < sb->nr_intents; i++)
         if (!check_slot(c, i))
             return false;
-    if (dk_a32_load_relaxed(&sb->reaper) > sb->max_clients)
-        return dk_bad_pool(c, "the reaper is client %u of %u", dk_a32_load_relaxed(&sb->reaper),
-                           sb->max_clients);
+    if (dk_a32_load_relaxed(&sb->reaper) % DK_CLIENT_GENERATION > sb->max_clients)
+        return dk_bad_pool(c, "the reaper is client %u of %u",
+                           dk_a32_load_relaxed(&sb->reaper) % 256, sb->max_clients);
     return true;
 }

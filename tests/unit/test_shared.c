@@ -430,7 +430,7 @@ static void reaping_has_its_errors(void **state)
 
     /* Another one reaps, and lives. */
     kill_client(&p, 1);
-    dk_a32_store_release(&a->sb->reaper, 3);
+    dk_a32_store_release(&a->sb->reaper, 3 | 1 << 8); /* of generation 1 */
     assert_int_equal(deckle_reap(a, 2, &report), DECKLE_EBUSY);
     assert_int_equal(deckle_get_client(a, 2, &info), DECKLE_OK);
     assert_int_equal(info.state, DECKLE_CLIENT_DEAD);
