@@ -39,6 +39,7 @@ struct worker {
     _Atomic uint32_t client;     /* 0 = not open yet */
     _Atomic uint32_t in_call;
     _Atomic uint32_t resting;    /* the pause that it has seen */
+    _Atomic uint32_t repeats[2]; /* of the request that it is at, and of its handler's */
     _Atomic uint32_t frames;     /* that it has, while resting */
     letter from[NR_WORKERS];     /* letters to this worker */
     letter from_keeper[NR_LETTERS];
@@ -52,6 +53,7 @@ struct board {
     _Atomic uint64_t calls, handler_calls, failures, transfers, reaps;
     _Atomic uint64_t doubled, refused;
     _Atomic uint64_t most_repeats; /* of one request because of DECKLE_ECONTENDED */
+    _Atomic uint64_t given_up;     /* requests that were repeated for too long */
     _Atomic uint64_t longest_ns;   /* of processor time, of one call */
     struct worker workers[NR_WORKERS];
     _Atomic uint8_t doomed[MAX_LIVES]; /* will be killed, or was */

@@ -18,7 +18,7 @@
 #include "testing.h"
 
 #define ROUND      25u    /* kills between two looks */
-#define WAIT_TRIES 100000u /* of 0.2 ms, for all to rest */
+#define WAIT_TRIES 100000u /* of 0.2 ms and more, for all to rest */
 #define MOST_STEPS 3000u
 
 struct keeper {
@@ -186,7 +186,16 @@ static bool all_rest(struct keeper *k)
             return true;
         nanosleep(&t, NULL);
     }
+    for (unsigned i = 0; i < NR_WORKERS; i++) {
+        const struct worker *w = &k->board->workers[i];
+
+        if (w->resting != k->board->pause)
+            printf("worker %u (process %ld, client %u) is in %u calls, repeats %u and %u\n", i,
+                   (long)k->pids[i], w->client, w->in_call, w->repeats[0], w->repeats[1]);
+    }
     fail(k, "a worker does not come to rest", NULL);
+    if (getenv("DECKLE_TEST_KEEP"))
+        pause(); /* for a debugger */
     return false;
 }
 
@@ -330,9 +339,10 @@ static void report(const struct keeper *k)
     printf("reaped: %llu by the keeper, %llu by workers; %llu blocks had to wait\n",
            (unsigned long long)k->reaped, (unsigned long long)b->reaps,
            (unsigned long long)k->deferred);
-    printf("longest wait of a survivor: %llu repeats of one request; %llu us of processor time in "
-           "one measured call\n",
-           (unsigned long long)b->most_repeats, (unsigned long long)b->longest_ns / 1000);
+    printf("longest wait of a survivor: %llu repeats of one request (%llu gave up); %llu us of "
+           "processor time in one measured request\n",
+           (unsigned long long)b->most_repeats, (unsigned long long)b->given_up,
+           (unsigned long long)b->longest_ns / 1000);
     printf("%u rounds: %s\n", k->rounds,
            k->failed ? "FAILED" : "0 frames lost, 0 doubled, every validation clean");
 }

@@ -16,7 +16,8 @@
 #include "testing.h"
 
 #define MOST_FRAMES  2200u /* of one worker: together more than there are */
-#define MOST_REPEATS 1000000u
+#define MOST_REPEATS 10000u /* then a request has failed */
+#define TIME_TO_REAP 100u   /* repeats: what is missing may be a dead client's */
 #define NR_HELD      16u   /* blocks that a level of handlers keeps */
 #define NR_LEVELS    2u
 #define BULK         48u
@@ -52,8 +53,13 @@ static _Atomic uint64_t *stamp_of(uint64_t pfn)
 
 static void complain(const char *what, uint64_t pfn, uint64_t other)
 {
+    static _Atomic uint32_t complaints;
     char line[160];
-    int n = snprintf(line, sizeof(line), "worker %u, life %u: %s: frame %llu, life %llu\n", slot,
+    int n;
+
+    if (complaints++ >= 20) /* the first tell */
+        return;
+    n = snprintf(line, sizeof(line), "worker %u, life %u: %s: frame %llu, life %llu\n", slot,
                      life, what, (unsigned long long)pfn, (unsigned long long)other);
 
     if (write(STDOUT_FILENO, line, (size_t)n) != n)
@@ -120,17 +126,33 @@ static void end(uint64_t began)
     me->in_call--;
 }
 
+static void reap(void)
+{
+    int n;
+
+    me->in_call++;
+    n = deckle_reap_dead(d, NULL);
+    me->in_call--;
+    if (n > 0)
+        board->reaps += (uint64_t)n;
+}
+
 static int64_t allocate(struct actor *a, uint32_t gfp, uint32_t order)
 {
     uint64_t began = begin(a), repeats = 0;
     int64_t pfn;
 
-    do
-        pfn = deckle_alloc(d, gfp, order);
-    while (pfn == DECKLE_ECONTENDED && ++repeats < MOST_REPEATS);
+    while ((pfn = deckle_alloc(d, gfp, order)) == DECKLE_ECONTENDED && repeats < MOST_REPEATS) {
+        me->repeats[a ? 1 : 0] = (uint32_t)++repeats;
+        if (!a && repeats % TIME_TO_REAP == 0)
+            reap();
+    }
     end(began);
-    if (repeats)
+    if (repeats) {
         raise_to(&board->most_repeats, repeats);
+        me->repeats[a ? 1 : 0] = 0;
+    }
+    board->given_up += repeats == MOST_REPEATS;
     if (pfn >= 0)
         take((uint64_t)pfn, order);
     else
@@ -377,17 +399,6 @@ static void rest(uint32_t pause)
     while (board->pause == pause)
         nanosleep(&t, NULL);
     sigprocmask(SIG_SETMASK, &before, NULL);
-}
-
-static void reap(void)
-{
-    int n;
-
-    me->in_call++;
-    n = deckle_reap_dead(d, NULL);
-    me->in_call--;
-    if (n > 0)
-        board->reaps += (uint64_t)n;
 }
 
 static void work(void)
