@@ -173,9 +173,11 @@ static void kill_one(struct keeper *k, uint64_t number)
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-static bool all_rest(struct keeper *k)
+static bool all_rest(struct keeper *k, uint32_t pause)
 {
     struct timespec t = {0, 200000};
+
+    k->board->pause = pause;
 
     for (unsigned tries = 0; tries < WAIT_TRIES; tries++) {
         unsigned n = 0;
@@ -250,8 +252,7 @@ static void look(struct keeper *k)
     char text[256];
 
     k->rounds++;
-    k->board->pause = k->rounds;
-    if (all_rest(k)) {
+    if (all_rest(k, 2 * k->rounds) && all_rest(k, 2 * k->rounds + 1)) {
         reap_all(k);
         if (deckle_validate(k->d, text, sizeof(text)))
             fail(k, "not valid", text);

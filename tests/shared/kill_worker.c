@@ -385,19 +385,24 @@ static void receive_doubtful(void)
             deckle_free(d, b.pfn, b.order);
 }
 
-static void rest(uint32_t pause)
+/* Twice in each pause: when the first has come to rest, others may still be giving it something. */
+static void rest(void)
 {
     struct timespec t = {0, 200000};
     sigset_t all, before;
+    uint32_t pause;
 
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, &before);
-    receive();
-    receive_doubtful();
-    me->frames = nr_frames;
-    me->resting = pause;
-    while (board->pause == pause)
+    while ((pause = board->pause) != 0) {
+        if (me->resting != pause) {
+            receive();
+            receive_doubtful();
+            me->frames = nr_frames;
+            me->resting = pause;
+        }
         nanosleep(&t, NULL);
+    }
     sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
@@ -456,10 +461,8 @@ void worker_run(struct board *b, unsigned number, uint32_t my_life, int fd, uint
     me->client = deckle_client(d);
     start_timers();
     for (;;) {
-        uint32_t pause = board->pause;
-
-        if (pause)
-            rest(pause);
+        if (board->pause)
+            rest();
         work();
     }
 }
