@@ -173,12 +173,11 @@ static void kill_one(struct keeper *k, uint64_t number)
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-static bool all_rest(struct keeper *k, uint32_t pause)
+static bool all_rest(struct keeper *k, uint32_t number)
 {
     struct timespec t = {0, 200000};
 
-    k->board->pause = pause;
-
+    k->board->pause = number;
     for (unsigned tries = 0; tries < WAIT_TRIES; tries++) {
         unsigned n = 0;
 
