@@ -34,8 +34,9 @@ static const char *advice(int error)
     case DECKLE_ENOENT:
         return "; 'deckle create' makes a pool";
     case DECKLE_ENOSPC:
+        return " ('deckle recover')";
     case DECKLE_ECORRUPT:
-        return "; 'deckle recover' makes usable again what can be";
+        return "; try 'deckle recover'";
     case DECKLE_EVERSION:
         return "; use the Deckle that made it, or make it anew";
     default:

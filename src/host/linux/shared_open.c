@@ -109,8 +109,7 @@ int pool_map(struct opening *p)
 
     if (p->found < p->header.file_bytes)
         return pool_refuse(&p->why, DECKLE_ENOSPC,
-                           "cut off: it has %llu bytes and must have %llu; deckle_recover_file "
-                           "makes it usable again",
+                           "cut off: it has %llu bytes and must have %llu; it can be recovered",
                            (unsigned long long)p->found, (unsigned long long)p->header.file_bytes);
     head = map_head(p, protection);
     if (head == MAP_FAILED)
@@ -188,8 +187,8 @@ static int become_client(struct opening *p)
     error = deckle_register(p->d, p->h->identity, NULL);
     if (error == DECKLE_ENOSPC)
         return pool_refuse(&p->why, error,
-                           "all %u client numbers are taken; dead clients give theirs back when a "
-                           "living one reaps them, or by deckle_recover_file when none lives",
+                           "all %u client numbers are taken; those of the dead are free again "
+                           "when a living client reaps them, or after recovery when none lives",
                            p->header.max_clients);
     return error ? pool_refuse(&p->why, error, "%s", deckle_strerror(error)) : DECKLE_OK;
 }
