@@ -72,6 +72,7 @@ struct deckle;
 #define DECKLE_FEATURE_OWNER_TAGS  (1u << 2) /* 4 bytes a frame: who allocated it */
 #define DECKLE_FEATURE_NO_CACHES   (1u << 3) /* no per-CPU caches: every request is shared */
 #define DECKLE_FEATURE_HIGHMEM     (1u << 4) /* ranges may be of zone HIGHMEM */
+#define DECKLE_FEATURE_SHARED      (1u << 5) /* used by several processes: deckle/shared.h */
 
 /* Nodes are named 1 + id in requests and ranges, so that zero can mean "any". */
 #define DECKLE_NODE(id)   ((uint32_t)(id) + 1u)
@@ -123,6 +124,8 @@ struct deckle_config {
     uint64_t min_free_kbytes; /* 0 = by the formula of the watermarks; ~0 = no watermarks at all */
     uint32_t watermark_scale_factor; /* 0 = 10; 1 to 3000, of 10000 */
     uint32_t pcp_capacity;    /* entries of an order-0 cache list; 0 = 512; 16 to 4096 */
+    uint32_t max_clients;     /* with DECKLE_FEATURE_SHARED; 0 = 64; 1 to 255 */
+    uint32_t pad;
 };
 
 /* ---------------------------------------------------------------------------------------------
@@ -180,6 +183,9 @@ struct deckle_host {
     /* Sanitizer annotations: a block was given out / came back. NULL = none. */
     void (*on_alloc)(void *ctx, uint64_t pfn, uint32_t order);
     void (*on_free)(void *ctx, uint64_t pfn, uint32_t order);
+    /* Shared pools: does the process still run that registered as this client with this identity?
+     * 0 = no. NULL = whoever calls deckle_reap knows. */
+    int (*client_alive)(void *ctx, uint32_t client, uint64_t identity);
 };
 
 /* ---------------------------------------------------------------------------------------------
@@ -190,8 +196,9 @@ struct deckle_host {
  * why). Pure. */
 DECKLE_API size_t deckle_metadata_size(const struct deckle_config *cfg);
 
-/* Why cfg is not valid: DECKLE_OK, or DECKLE_EINVAL / DECKLE_E2BIG with *reason (may be NULL) set
- * to a static sentence that names the field and its bounds. */
+/* Why cfg is not valid: DECKLE_OK, or DECKLE_EINVAL / DECKLE_E2BIG / DECKLE_ENOTSUP (not on this
+ * machine) with *reason (may be NULL) set to a static sentence that names the field and its
+ * bounds. */
 DECKLE_API int deckle_config_check(const struct deckle_config *cfg, const char **reason);
 
 /* Make a pool in mem (zeroed, aligned to 64 bytes, kept by the caller until deckle_exit). host may

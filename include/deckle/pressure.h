@@ -267,14 +267,16 @@ struct deckle_pressure_hooks {
     int (*oom)(void *ctx, const struct deckle_oom *oom);
     /* May more frames of this node be dirtied? NULL: always. */
     bool (*dirty_ok)(void *ctx, uint32_t node);
-    /* Move a block. NULL: nothing is movable, there is no compaction. */
+    /* Move a block. NULL: nothing is movable, there is no compaction; nor in pools that processes
+     * share (deckle/shared.h). */
     int (*migrate)(void *ctx, const struct deckle_migration *migration);
     /* A request without NOWARN failed; at most once in 10 s. NULL: counted only. */
     void (*failure)(void *ctx, const struct deckle_failure *failure);
 };
 
 /* Set or replace the hooks of this handle; NULL takes them away. The caller keeps *hooks unchanged
- * as long as calls that began before a change may run. EINVAL: size, flags. Set-up. */
+ * as long as calls that began before a change may run. EINVAL: size, flags; EPERM: a shared pool of
+ * which the caller is no client. Set-up. */
 DECKLE_API int deckle_set_pressure_hooks(struct deckle *d,
                                          const struct deckle_pressure_hooks *hooks);
 
@@ -346,7 +348,7 @@ DECKLE_API int deckle_tunable_get(const struct deckle *d, const char *name, uint
 
 /* Write. Errors: ENOENT, EINVAL (number of values, or out of range; nothing changes), ENOTSUP
  * (compact_memory without a migrate hook), EBUSY (compact_memory, drop_caches: the task is
- * reclaiming already). Marks, caches and reserves follow at once. Set-up. */
+ * reclaiming already), EPERM (a shared pool of which the caller is no client). Marks, caches and reserves follow at once. Set-up. */
 DECKLE_API int deckle_tunable_set(struct deckle *d, const char *name, const uint64_t *values,
                                   uint32_t nr);
 

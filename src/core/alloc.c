@@ -15,6 +15,7 @@
 #include "core/alloc.h"
 
 #include "core/blockinfo.h"
+#include "core/client.h"
 #include "core/pcp.h"
 #include "core/prepare.h"
 #include "core/pressure.h"
@@ -26,6 +27,8 @@
 int dk_fail(struct deckle *d, int error)
 {
     unsigned n = (unsigned)-error;
+    if (!dk_may_change(d))
+        return error; /* not even counted: the metadata may be mapped for reading only */
     if (n < DK_ARRAY_LEN(d->sb->failures))
         dk_counter_add(&d->sb->failures[n], 1);
     return error;
@@ -92,6 +95,8 @@ int dk_request_begin(struct deckle *d, const struct deckle_request *ask, const v
         DECKLE_REQ_INTERLEAVE | DECKLE_REQ_OOM | DECKLE_REQ_NO_CACHE | DECKLE_REQ_CHEAP;
     if (!ask || ask->size != sizeof(*ask) || (ask->flags & ~flags))
         return DECKLE_EINVAL;
+    if (!dk_may_change(d))
+        return DECKLE_EPERM;
     int err = dk_gfp_check(ask->gfp, ask->order, d->max_order);
     if (!err)
         err = dk_prepare_check(d, ask->gfp);
@@ -130,9 +135,9 @@ int dk_request_verdict(const struct dk_request *r, struct dk_zone *zone, uint32_
                        uint64_t more)
 {
     struct dk_watermark_input in = {
-        .free = dk_zone_free_racy(zone),
-        .free_highatomic = dk_load_relaxed(&zone->free_highatomic),
-        .free_cma = dk_load_relaxed(&zone->free_cma),
+        .free = dk_zone_free_racy(r->d, zone),
+        .free_highatomic = dk_zone_count(r->d, zone, DK_COUNT_FREE_HIGHATOMIC),
+        .free_cma = dk_zone_count(r->d, zone, DK_COUNT_FREE_CMA),
         .mark = mark_of(zone, alloc_flags) + more,
         .boost = dk_load_relaxed(&zone->boost),
         .lowmem_reserve = dk_load_relaxed(&zone->lowmem_reserve[r->highest]),
@@ -182,7 +187,7 @@ static void reserve_highatomic(struct dk_request *r, struct dk_zone *zone, uint3
 {
     uint32_t block = fi / DK_BLOCK_FRAMES;
     unsigned type = dk_w_type(dk_load_relaxed(&r->d->words[block]));
-    if (dk_highatomic_may_reserve(dk_load_relaxed(&zone->highatomic_frames),
+    if (dk_highatomic_may_reserve(dk_zone_count(r->d, zone, DK_COUNT_HIGHATOMIC),
                                   dk_load_relaxed(&zone->managed), (enum deckle_migratetype)type,
                                   DK_BLOCK_FRAMES))
         dk_zone_set_type(r->d, zone, block, DECKLE_HIGHATOMIC);
@@ -378,13 +383,13 @@ DK_INLINE int64_t finish(struct deckle *d, uint32_t gfp, uint32_t order, uint32_
     return (int64_t)(d->main_pfn + rel);
 }
 
-/* The fast path of pools with atomic cells; everything else is general. */
+/* The fast path of pools with atomic cells, shared ones too; everything else is general. */
 static DK_NOINLINE int64_t alloc_other(struct deckle *d, uint32_t gfp, uint32_t order)
 {
     unsigned place = dk_gfp_place(gfp);
     uint32_t zone = dk_a32_load_relaxed(&d->fast_zone[place & DK_PLACE_ZONE]);
     if (dk_likely(d->kind == DK_PCP_CELLS && zone != DK_NONE && is_fast(gfp, order) &&
-                  !dk_a32_load_relaxed(&d->slow))) {
+                  !(dk_a32_load_relaxed(&d->slow) & ~DK_SLOW_SHARED))) {
         uint32_t fi = dk_cells_pop(d, zone, dk_pcp_list(order, place >> 5));
         if (dk_likely(fi != DK_NONE))
             return finish(d, gfp, order, fi);

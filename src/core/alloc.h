@@ -95,7 +95,7 @@ static inline void dk_request_fill_take(const struct dk_request *r, uint32_t all
 /* deckle_free with everything: owner 0 = not said. */
 int dk_free(struct deckle *d, uint64_t pfn, unsigned order, uint32_t owner, const void *caller);
 
-/* A block that is nobody's (state free) back to its list or the shared level. */
+/* A block that is nobody's any more (state free) back to its list or the shared level. */
 void dk_free_block(struct deckle *d, uint32_t zone, uint32_t fi, unsigned order, unsigned pcp_type);
 
 /* The allocated frames [from, to) of the block at fi become blocks of their own, as large as

@@ -8,9 +8,13 @@
  *   bits 13-16  9 - order of the largest free run, 10 = none. May be too large, never too small,
  *               but for operations that are not finished
  *   bits 17-21  flags
- *   bits 22-    version: advances with every give, undo, change of type and loss of the owner; the
- *               run is lowered only by a CAS against the version read before the scan. As a number
- *               W grows with every change (but for wrapping), so it can be summed like a version
+ *   then, where words have 64 bits, for shared pools (docs/design/shared.md):
+ *   bit  22     QUARANTINE
+ *   bits 23-24  epoch: in which of the zone's counters the block is counted
+ *   from 25 or 22 on: version: advances with every give, undo, change of type and loss of the
+ *               owner; the run is lowered only by a CAS against the version read before the scan.
+ *               As a number W grows with every change (but for wrapping), so it can be summed like
+ *               a version
  *
  * Zero is a fresh block: all free, Movable, run of order 9.
  */
@@ -29,8 +33,18 @@
 #define DK_W_ISOLATED    ((dk_word)1 << 19)
 #define DK_W_OFFLINE     ((dk_word)1 << 20) /* no frame of it exists or may be given out */
 #define DK_W_ZEROED      ((dk_word)1 << 21) /* its free frames are known to be zero */
+#if DK_WORD_BITS == 64
+#define DK_W_QUARANTINE  ((dk_word)1 << 22) /* to be counted again: no take */
+#define DK_W_EPOCH_SHIFT 23u
+#define DK_W_EPOCH       ((dk_word)(DK_EPOCHS - 1) << DK_W_EPOCH_SHIFT)
+#define DK_W_VERSION_ONE ((dk_word)1 << 25)
+#else /* no shared pools: the version needs its ten bits */
+#define DK_W_QUARANTINE  ((dk_word)0)
+#define DK_W_EPOCH_SHIFT 0u
+#define DK_W_EPOCH       ((dk_word)0)
 #define DK_W_VERSION_ONE ((dk_word)1 << 22)
-#define DK_W_SHUT        (DK_W_WHOLE | DK_W_ISOLATED | DK_W_OFFLINE)
+#endif
+#define DK_W_SHUT        (DK_W_WHOLE | DK_W_ISOLATED | DK_W_OFFLINE | DK_W_QUARANTINE)
 
 #define DK_RUN_NONE 10u /* encoded */
 
@@ -78,6 +92,29 @@ static inline dk_word dk_w_give(dk_word w, unsigned n, unsigned run_code)
         return dk_w_with_run_code(w & ~DK_W_OWNED, 0);
     return run_code < dk_w_run_code(w) ? dk_w_with_run_code(w, run_code) : w;
 }
+static inline unsigned dk_w_epoch(dk_word w)
+{
+    return (unsigned)((w & DK_W_EPOCH) >> DK_W_EPOCH_SHIFT);
+}
+static inline dk_word dk_w_with_epoch(dk_word w, unsigned epoch)
+{
+    return ((w & ~DK_W_EPOCH) | ((dk_word)epoch << DK_W_EPOCH_SHIFT & DK_W_EPOCH)) +
+           DK_W_VERSION_ONE;
+}
+static inline dk_word dk_w_quarantined(dk_word w)
+{
+    return (w | DK_W_QUARANTINE) + DK_W_VERSION_ONE;
+}
+/* What a recount found: so many frames of the block are held, the largest run has this code. A
+ * block that is held as a whole stays so. */
+static inline dk_word dk_w_recounted(dk_word w, unsigned used, unsigned run_code)
+{
+    w = (w & ~(DK_W_QUARANTINE | DK_W_OWNED | DK_W_ZEROED)) + DK_W_VERSION_ONE;
+    if ((w & DK_W_WHOLE) && used)
+        return w;
+    w = (w & ~(DK_W_WHOLE | DK_W_USED_MASK)) | used;
+    return dk_w_with_run_code(w, used ? run_code : 0);
+}
 /* Free as one block: no frame taken, so no operation is in flight either. */
 static inline bool dk_w_is_free_whole(dk_word w)
 {
@@ -105,7 +142,8 @@ static inline uint32_t dk_w_class(dk_word w)
     unsigned run = dk_w_run_code(w), type = dk_w_type(w);
     if ((w & DK_W_SHUT) || dk_w_used(w) >= DK_BLOCK_FRAMES || run >= DK_RUN_NONE)
         return DK_NONE;
-    return ((w & DK_W_OWNED) ? DK_OWNED_BASE : 0) + type * DK_RUNS + run;
+    uint32_t class = ((w & DK_W_OWNED) ? DK_OWNED_BASE : 0) + type * DK_RUNS + run;
+    return class < DK_GROUP_BASE ? class : DK_NONE; /* damaged: no such type */
 }
 /* Class of blocks whose largest run has this order, 0 … 9. */
 static inline uint32_t dk_class(unsigned type, unsigned order, bool owned)

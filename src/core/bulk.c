@@ -9,6 +9,7 @@
  * own state byte.
  */
 #include "core/alloc.h"
+#include "core/client.h"
 #include "core/pcp.h"
 #include "core/prepare.h"
 #include "policy/alloc_flags.h"
@@ -149,6 +150,8 @@ int64_t deckle_alloc_bulk_request(struct deckle *d, const struct deckle_request 
 {
     struct dk_request r;
     struct fill f = {pfns, nr, 0};
+    if (!dk_may_change(d))
+        return DECKLE_EPERM;
     if (!nr)
         return 0;
     if (!pfns || !req || req->order || nr > INT32_MAX)
@@ -256,7 +259,7 @@ size_t deckle_free_bulk(struct deckle *d, const uint64_t *pfns, size_t nr)
 {
     struct gather g = {.zone = d->main_zone};
     size_t freed = 0;
-    for (size_t i = 0; pfns && i < nr; i++) {
+    for (size_t i = 0; pfns && i < nr && dk_may_change(d); i++) {
         uint32_t fi, zone;
         unsigned type;
         if (g.zone == d->main_zone) {

@@ -70,8 +70,8 @@ bool dk_zone_compact_suitable(const struct deckle *d, struct dk_zone *zone, unsi
     int threshold = (int)dk_a32_load_relaxed(&d->sb->vm.extfrag_threshold);
     struct dk_watermark_input in = {
         .free = dk_zone_free_exact(d, zone),
-        .free_highatomic = dk_load_relaxed(&zone->free_highatomic),
-        .free_cma = dk_load_relaxed(&zone->free_cma),
+        .free_highatomic = dk_zone_count(d, zone, DK_COUNT_FREE_HIGHATOMIC),
+        .free_cma = dk_zone_count(d, zone, DK_COUNT_FREE_CMA),
         .boost = dk_load_relaxed(&zone->boost),
         .lowmem_reserve = dk_load_relaxed(&zone->lowmem_reserve[highest]),
     };

@@ -97,7 +97,7 @@ static void note_held(struct area *a, unsigned frame, unsigned nr)
 static struct dk_call call_of(const struct area *a)
 {
     struct deckle *d = a->c->d;
-    return (struct dk_call){d, a->zone, dk_stat_set(d, a->zone->number), NULL};
+    return (struct dk_call){d, a->zone, dk_stat_set(d, a->zone->number), NULL, NULL};
 }
 
 /* Bits that are clear now, in the area. */
@@ -122,7 +122,7 @@ static bool reserve(struct dk_call *call, const struct area *a, unsigned n)
         from = w;
         to = dk_w_reserve(w, n);
     } while (!dk_cas(word, &w, to));
-    dk_zone_account(a->zone, call->set, from, to);
+    dk_zone_account(call, from, to);
     dk_index_move(call->d, a->span, a->block, from, to);
     return true;
 }
@@ -341,7 +341,7 @@ static enum dk_area_result take_pageblock(struct dk_compaction *c, struct dk_zon
                                           const struct dk_span *span, uint32_t block,
                                           struct dk_free_scanner *f)
 {
-    struct dk_call call = {c->d, zone, dk_stat_set(c->d, zone->number), NULL};
+    struct dk_call call = {c->d, zone, dk_stat_set(c->d, zone->number), NULL, NULL};
     if (dk_block_take_whole(&call, span, block, c->type, false))
         return DK_AREA_EMPTIED;
     return empty_part(c, zone, span, block * DK_BLOCK_FRAMES, DK_BLOCK_ORDER, f, true);
@@ -352,7 +352,7 @@ static DK_NOINLINE enum dk_area_result empty_group(struct dk_compaction *c, stru
                                                    unsigned order, struct dk_free_scanner *f,
                                                    bool hold)
 {
-    struct dk_call call = {c->d, zone, dk_stat_set(c->d, zone->number), NULL};
+    struct dk_call call = {c->d, zone, dk_stat_set(c->d, zone->number), NULL, NULL};
     uint32_t first = fi / DK_BLOCK_FRAMES, n = 1u << (order - DK_BLOCK_ORDER), i;
     enum dk_area_result result = DK_AREA_EMPTIED;
     for (i = 0; i < n && result == DK_AREA_EMPTIED; i++)

@@ -29,7 +29,7 @@ void dk_wake_kcompactd(struct deckle *d, uint32_t node, unsigned order,
 {
     const struct deckle_pressure_hooks *hooks = dk_hooks(d);
     struct dk_node_daemons *n = &d->sb->daemons[node];
-    if (!order || !hooks || !hooks->migrate || !hooks->wake)
+    if (!order || !dk_can_compact(d) || !hooks->wake)
         return;
     raise_to(&n->kcompactd_order, order + 1);
     raise_to(&n->kcompactd_highest, (uint32_t)highest + 1);

@@ -101,7 +101,7 @@ static void forget_all(struct dk_zone *zone)
 static uint32_t take_from_remembered(struct dk_free_scanner *f, unsigned order, uint32_t avoid)
 {
     struct dk_take take = {.order = order};
-    struct dk_call call = {f->d, f->zone, dk_stat_set(f->d, f->zone->number), &take};
+    struct dk_call call = {f->d, f->zone, dk_stat_set(f->d, f->zone->number), &take, NULL};
     for (unsigned i = 0; i < DK_ARRAY_LEN(f->zone->compact.stuck); i++) {
         const struct dk_span *span = NULL;
         uint32_t block = dk_a32_load_relaxed(&f->zone->compact.stuck[i]) - 1, fi;
@@ -120,7 +120,7 @@ static uint32_t take_from(struct dk_free_scanner *f, uint32_t *cursor, unsigned 
                           uint32_t floor, uint32_t avoid, bool only_stuck)
 {
     struct dk_take take = {.order = order};
-    struct dk_call call = {f->d, f->zone, dk_stat_set(f->d, f->zone->number), &take};
+    struct dk_call call = {f->d, f->zone, dk_stat_set(f->d, f->zone->number), &take, NULL};
     while (*cursor) {
         const struct dk_span *span = NULL;
         uint32_t block = dk_zone_block_down(f->d, f->zone, *cursor - 1, &span), fi;

@@ -15,6 +15,7 @@
 
 #include "core/alloc.h"
 #include "core/check.h"
+#include "core/client.h"
 #include "core/zone.h"
 
 #define COUNT_MAX ((dk_word)0xffffffffu)
@@ -154,6 +155,8 @@ void dk_set_pieces(struct deckle *d, uint32_t fi, uint64_t from, uint64_t to, un
 int deckle_split(struct deckle *d, uint64_t pfn, uint32_t order, uint32_t new_order)
 {
     uint32_t fi, zone;
+    if (!dk_may_change(d))
+        return DECKLE_EPERM;
     if (new_order > order)
         return DECKLE_EINVAL;
     if (!dk_pfn_to_fi(d, pfn, &fi, &zone)) {
@@ -163,6 +166,10 @@ int deckle_split(struct deckle *d, uint64_t pfn, uint32_t order, uint32_t new_or
     uint8_t s = dk_a8_load_relaxed(&d->state[fi]);
     if (!dk_state_is_head(s) || dk_state_order(s) != order) {
         dk_report(d, dk_why_bad(d, pfn, order), pfn, order, DK_CALLER());
+        return DECKLE_EBADFREE;
+    }
+    if (!dk_holds(d, fi)) {
+        dk_report(d, DECKLE_BAD_OWNER, pfn, order, DK_CALLER());
         return DECKLE_EBADFREE;
     }
     if ((s & DK_STATE_COMPOUND) || (d->descriptors && !dk_descriptor_may_free(d, fi)))

@@ -26,6 +26,8 @@
 #include "core/index.h"
 #include "core/pcp.h"
 
+#include <deckle/shared.h>
+
 #define MAX_CONFIG_RANGES ((uint32_t)1 << 20)
 #define DEFAULT_GROW      16u
 /* Reservations that fit in any pool: firmware maps have a few dozen. */
@@ -33,7 +35,7 @@
 
 #define KNOWN_FEATURES                                                                             \
     (DECKLE_FEATURE_CELLS | DECKLE_FEATURE_DESCRIPTORS | DECKLE_FEATURE_OWNER_TAGS |               \
-     DECKLE_FEATURE_NO_CACHES | DECKLE_FEATURE_HIGHMEM)
+     DECKLE_FEATURE_NO_CACHES | DECKLE_FEATURE_HIGHMEM | DECKLE_FEATURE_SHARED)
 #define KNOWN_RANGE_FLAGS (DECKLE_RANGE_CMA | DECKLE_RANGE_ZEROED)
 
 static int refuse(int error, const char **reason, const char *why)
@@ -173,6 +175,25 @@ static int plan_limits(const struct deckle_config *c, struct dk_plan *p, const c
         return refuse(DECKLE_EINVAL, reason,
                       "dma32_limit_pfn must not be below dma_limit_pfn (their defaults are 16 MiB "
                       "and 4 GiB in frames; ~0 = no such zone)");
+    return DECKLE_OK;
+}
+
+static int plan_sharing(const struct deckle_config *c, struct dk_plan *p, const char **reason)
+{
+    if (!(c->features & DECKLE_FEATURE_SHARED))
+        return c->max_clients ? refuse(DECKLE_EINVAL, reason,
+                                       "max_clients needs DECKLE_FEATURE_SHARED in the features")
+                              : DECKLE_OK;
+    if (DK_WORD_BITS < 64)
+        return refuse(DECKLE_ENOTSUP, reason,
+                      "features has DECKLE_FEATURE_SHARED, which needs 64-bit words");
+    if (c->features & DECKLE_FEATURE_DESCRIPTORS)
+        return refuse(DECKLE_EINVAL, reason,
+                      "features has DECKLE_FEATURE_SHARED with DECKLE_FEATURE_DESCRIPTORS: shared "
+                      "pools count no references");
+    if (c->max_clients > DECKLE_MAX_CLIENTS)
+        return refuse(DECKLE_EINVAL, reason, "max_clients must be 0 (64) or 1 to 255");
+    p->max_clients = c->max_clients ? c->max_clients : DECKLE_DEFAULT_CLIENTS;
     return DECKLE_OK;
 }
 
@@ -336,6 +357,12 @@ static void plan_offsets(struct dk_plan *p)
         p->at.descriptors = place(&end, frames, 8);
     if (p->rules.features & DECKLE_FEATURE_OWNER_TAGS)
         p->at.owners = place(&end, frames, sizeof(dk_a32));
+    if (p->max_clients) {
+        p->at.clients = place(&end, p->max_clients, sizeof(struct dk_client));
+        p->at.intents = place(&end, (uint64_t)p->max_clients * DK_INTENTS_PER_CLIENT,
+                              sizeof(dk_aword));
+        p->at.tags = place(&end, frames, 1);
+    }
     p->total_bytes = dk_align_up(end, 4096);
 }
 
@@ -348,6 +375,8 @@ int dk_plan_config(const struct deckle_config *cfg, struct dk_plan *p, const cha
         error = plan_numbers(&c, p, reason);
     if (!error)
         error = plan_limits(&c, p, reason);
+    if (!error)
+        error = plan_sharing(&c, p, reason);
     if (!error)
         error = check_topology(&c, p, reason);
     if (!error)

@@ -24,6 +24,10 @@ struct dk_piece {
     uint32_t type; /* enum deckle_zone_type */
 };
 
+/* Operations on the shared level of a shared pool that can be under way at once, for each client
+ * that it may have; all clients use the slots of all. */
+#define DK_INTENTS_PER_CLIENT 64u
+
 /* What decides where a range belongs. */
 struct dk_range_rules {
     uint64_t dma_limit_pfn, dma32_limit_pfn; /* first pfn above the zone; 0 = no such zone */
@@ -50,6 +54,7 @@ struct dk_plan {
     uint32_t watermark_scale_factor, no_watermarks;
     uint64_t min_free_kbytes;
     uint32_t nr_trees, max_blocks, max_ranges, max_reservations, max_sections, max_spans, max_zones;
+    uint32_t max_clients;    /* 0 = not shared */
     uint64_t index_capacity; /* words */
     uint64_t set_bytes;      /* of a cache set, the larger kind */
     uint64_t total_bytes;    /* metadata, handle not included */
@@ -57,7 +62,7 @@ struct dk_plan {
     uint8_t zone_types[DECKLE_MAX_NODES]; /* bit per enum deckle_zone_type that the node can have */
 };
 
-/* DECKLE_OK, or DECKLE_EINVAL / DECKLE_E2BIG with *reason (may be NULL) set to a sentence that
+/* DECKLE_OK, or DECKLE_EINVAL / E2BIG / ENOTSUP with *reason (may be NULL) set to a sentence that
  * names field and bounds. */
 int dk_plan_config(const struct deckle_config *cfg, struct dk_plan *plan, const char **reason);
 

@@ -122,6 +122,8 @@ uint64_t deckle_exit(struct deckle *d,
 {
     if (!d || d->handle_magic != DK_HANDLE_MAGIC)
         return 0;
+    if (d->tags)
+        return 0; /* a shared pool does not end with one of its handles: deckle_detach */
     for (uint32_t i = 0; i < d->sb->nr_zones && d->kind != DK_PCP_NONE; i++)
         dk_pcp_drain_zone(d, &d->zones[i], NULL);
     uint64_t frames = every_allocated(d, leak, d->host.ctx);

@@ -9,6 +9,7 @@
 #include "core/alloc.h"
 #include "core/blockinfo.h"
 #include "core/check.h"
+#include "core/client.h"
 #include "core/pcp.h"
 #include "core/prepare.h"
 #include "core/section.h"
@@ -16,6 +17,8 @@
 
 int64_t deckle_alloc_exact(struct deckle *d, uint32_t gfp, uint64_t nr)
 {
+    if (!dk_may_change(d))
+        return DECKLE_EPERM;
     if (!nr)
         return dk_fail(d, DECKLE_EINVAL);
     if (nr > (uint64_t)1 << d->max_order)
@@ -52,6 +55,10 @@ static bool check_pieces(struct deckle *d, uint64_t pfn, uint64_t nr, const void
             dk_report(d, dk_why_bad(d, pfn + at, order), pfn + at, order, caller);
             return false;
         }
+        if (!dk_holds(d, fi)) {
+            dk_report(d, DECKLE_BAD_OWNER, pfn + at, order, caller);
+            return false;
+        }
         at += (uint64_t)1 << order;
     }
     return true;
@@ -61,6 +68,8 @@ int deckle_free_exact(struct deckle *d, uint64_t pfn, uint64_t nr)
 {
     if (!nr || pfn >= DK_PFN_LIMIT || nr > DK_PFN_LIMIT - pfn)
         return DECKLE_EINVAL;
+    if (!dk_may_change(d))
+        return DECKLE_EPERM;
     if (!check_pieces(d, pfn, nr, DK_CALLER()))
         return DECKLE_EBADFREE;
     int result = DECKLE_OK;
@@ -86,7 +95,8 @@ static int take_pieces(struct deckle *d, struct dk_zone *zone, uint32_t fi, uint
     for (uint64_t at = 0; at < nr;) {
         uint32_t head = (uint32_t)(fi + at);
         unsigned order = dk_piece_order(head, nr - at, d->max_order);
-        if (dk_zone_take_at(d, zone, set, head, order, DK_NONE)) {
+        int err = dk_zone_take_at(d, zone, set, head, order, DK_NONE);
+        if (err) {
             *failed = at;
             for (uint64_t back = 0; back < at;) {
                 uint32_t done = (uint32_t)(fi + back);
@@ -94,7 +104,7 @@ static int take_pieces(struct deckle *d, struct dk_zone *zone, uint32_t fi, uint
                 dk_zone_give(d, zone, set, k, &done, 1);
                 back += (uint64_t)1 << k;
             }
-            return DECKLE_EBUSY;
+            return err;
         }
         at += (uint64_t)1 << order;
     }
@@ -149,7 +159,7 @@ static bool prepare_pieces(struct deckle *d, struct dk_zone *zone, uint32_t fi, 
 
 static int check_flags(struct deckle *d, uint32_t gfp, unsigned order)
 {
-    int err = dk_gfp_check(gfp, order, d->max_order);
+    int err = dk_may_change(d) ? dk_gfp_check(gfp, order, d->max_order) : DECKLE_EPERM;
     return err ? err : dk_prepare_check(d, gfp);
 }
 

@@ -16,6 +16,8 @@ int deckle_set_pressure_hooks(struct deckle *d, const struct deckle_pressure_hoo
 {
     if (!d || (hooks && (hooks->size != sizeof(*hooks) || (hooks->flags & ~DECKLE_HOOKS_RESTRICT))))
         return DECKLE_EINVAL;
+    if (dk_a32_load_relaxed(&d->slow) & DK_SLOW_STRANGER)
+        return DECKLE_EPERM;
     dk_exchange(&d->hooks, (dk_word)(uintptr_t)hooks);
     /* Whoever was woken before may be gone. */
     for (uint32_t node = 0; node < d->sb->nr_nodes; node++) {
@@ -149,9 +151,9 @@ static void put_zone(struct dk_text *t, const struct deckle *d, const struct dk_
     put_kilobytes(t, d, "min", dk_load_relaxed(&z->min));
     put_kilobytes(t, d, "low", dk_load_relaxed(&z->low));
     put_kilobytes(t, d, "high", dk_load_relaxed(&z->high));
-    put_kilobytes(t, d, "reserved_highatomic", dk_load_relaxed(&z->highatomic_frames));
+    put_kilobytes(t, d, "reserved_highatomic", dk_zone_count(d, z, DK_COUNT_HIGHATOMIC));
     put_kilobytes(t, d, "managed", dk_load_relaxed(&z->managed));
-    put_kilobytes(t, d, "free_cma", dk_load_relaxed(&z->free_cma));
+    put_kilobytes(t, d, "free_cma", dk_zone_count(d, z, DK_COUNT_FREE_CMA));
     dk_text_puts(t, "\nlowmem_reserve[]:");
     for (unsigned i = 0; i < DECKLE_NR_ZONE_TYPES; i++)
         dk_text_printf(t, " %llu", DK_LLU(dk_load_relaxed(&z->lowmem_reserve[i])));

@@ -11,6 +11,7 @@
  */
 #include "core/alloc.h"
 #include "core/check.h"
+#include "core/client.h"
 #include "core/pcp.h"
 #include "core/prepare.h"
 
@@ -40,6 +41,8 @@ int dk_free(struct deckle *d, uint64_t pfn, unsigned order, uint32_t owner, cons
 {
     uint32_t fi, zone;
     unsigned pcp_type;
+    if (!dk_may_change(d))
+        return DECKLE_EPERM;
     int err = dk_prepare_free(d, pfn, order, owner, caller, &fi, &zone, &pcp_type);
     if (!err)
         dk_free_block(d, zone, fi, order, pcp_type);
@@ -68,13 +71,14 @@ static DK_NOINLINE int free_general(struct deckle *d, uint64_t pfn, uint32_t ord
     return dk_free(d, pfn, order, 0, DK_CALLER());
 }
 
-/* Atomic cells; with stacks, blocks that are reclaimable or compound. The rest is general. */
+/* Atomic cells; with stacks, blocks that are reclaimable or compound. In a shared pool the frame
+ * must be the client's own. The rest is general. */
 static DK_NOINLINE int free_other(struct deckle *d, uint64_t pfn, uint32_t order)
 {
     uint64_t rel = pfn - d->main_pfn;
-    uint32_t fi = (uint32_t)rel + d->main_fi;
-    if (d->kind == DK_PCP_NONE || (dk_a32_load_relaxed(&d->slow) & DK_SLOW_FREE) ||
-        order > DK_PCP_MAX_ORDER || rel >= dk_load_acquire(&d->main_nr))
+    uint32_t fi = (uint32_t)rel + d->main_fi, slow = DK_SLOW_FREE & ~DK_SLOW_SHARED;
+    if (d->kind == DK_PCP_NONE || (dk_a32_load_relaxed(&d->slow) & slow) ||
+        order > DK_PCP_MAX_ORDER || rel >= dk_load_acquire(&d->main_nr) || !dk_holds(d, fi))
         return free_general(d, pfn, order);
     uint8_t s = dk_a8_load_relaxed(&d->state[fi]);
     if (!dk_state_is_head(s) || dk_state_order(s) != order)

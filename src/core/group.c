@@ -15,6 +15,7 @@
  * The index shows a group (a tree per order) when all its blocks are free whole and of a cached
  * type; the types need not be equal, for a whole block may change its type when it is taken.
  */
+#include "core/client.h"
 #include "core/zone_internal.h"
 
 #define GROUP_TRIES 64u
@@ -30,30 +31,43 @@ static bool may_become(dk_word w, uint32_t type)
 bool dk_block_take_whole(struct dk_call *c, const struct dk_span *span, uint32_t block,
                          uint32_t type, bool isolated)
 {
+    dk_word shut = isolated ? DK_W_SHUT & ~DK_W_ISOLATED : DK_W_SHUT;
     dk_aword *word = &c->d->words[block];
+    uint32_t first = block * DK_BLOCK_FRAMES;
+    dk_intent_begin(c->intent, block);
     dk_word w = dk_load_seq(word), from, to;
     do {
-        bool open = isolated ? !(w & (DK_W_WHOLE | DK_W_OFFLINE)) : !(w & DK_W_SHUT);
-        if (dk_w_used(w) || !open || !may_become(w, type))
+        if (dk_w_used(w) || (w & shut) || !may_become(w, type)) {
+            dk_intent_end(c->intent);
             return false;
+        }
         from = w;
         to = dk_w_take_whole(w, type == DK_NONE ? dk_w_type(w) : type);
     } while (!dk_cas(word, &w, to));
-    dk_zone_account(c->zone, c->set, from, to);
+    dk_tag(c->d, DK_BLOCK_ORDER, &first, 1);
+    dk_zone_account(c, from, to);
     dk_index_move(c->d, span, block, from, to);
+    dk_intent_end(c->intent);
     return true;
 }
 
 void dk_block_give_whole(struct dk_call *c, const struct dk_span *span, uint32_t block)
 {
     dk_aword *word = &c->d->words[block];
+    uint32_t first = block * DK_BLOCK_FRAMES;
+    if (!dk_intent_named(c, block)) {
+        dk_block_abandon(c, span, block, DK_BLOCK_ORDER, &first, 1);
+        return;
+    }
+    dk_untag(c->d, DK_BLOCK_ORDER, &first, 1);
     dk_word w = dk_load_relaxed(word), from, to;
     do {
         from = w;
         to = dk_w_give_whole(w);
     } while (!dk_cas(word, &w, to));
-    dk_zone_account(c->zone, c->set, from, to);
+    dk_zone_account(c, from, to);
     dk_index_move(c->d, span, block, from, to);
+    dk_intent_end(c->intent);
 }
 
 static bool take_group(struct dk_call *c, const struct dk_span *span, uint32_t first, uint32_t n)

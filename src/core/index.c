@@ -385,3 +385,28 @@ void dk_index_init_span(struct deckle *d, struct dk_span *span)
             clear_item(d, span, &t, t.shape->items - 1);
     }
 }
+
+static bool is_shape_of(const struct dk_shape *shape, uint32_t items)
+{
+    struct dk_shape right = {0};
+    make_shape(&right, items);
+    if (shape->items != right.items || shape->levels != right.levels)
+        return false;
+    for (uint32_t l = 0; l < right.levels; l++)
+        if (shape->count[l] != right.count[l] || shape->offset[l] != right.offset[l])
+            return false;
+    return true;
+}
+
+bool dk_index_layout_is_right(const struct deckle *d, const struct dk_span *span)
+{
+    uint64_t next = d->sb->nr_trees;
+    for (uint32_t id = 0; id < d->sb->nr_trees; id++) {
+        uint32_t items = dk_index_items(span, id);
+        if (span->tree_word[id] != next ||
+            !is_shape_of(&span->shape[is_group(id) ? group_shift(id) : 0], items))
+            return false;
+        next += lower_words(items);
+    }
+    return span->index_words == next;
+}

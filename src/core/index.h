@@ -24,6 +24,9 @@ uint64_t dk_index_words(uint32_t nr_blocks, uint32_t nr_trees);
  * that the ends of the trees need; the span's index words must be zero. Set-up. */
 void dk_index_init_span(struct deckle *d, struct dk_span *span);
 
+/* Are shape, tree_word and index_words of the span those that its blocks need? */
+bool dk_index_layout_is_right(const struct deckle *d, const struct dk_span *span);
+
 /* Children of tree t (blocks, or groups) in this span. */
 uint32_t dk_index_items(const struct dk_span *span, uint32_t tree);
 

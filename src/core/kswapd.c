@@ -39,8 +39,8 @@ static bool zone_is_balanced(const struct deckle *d, const struct dk_zone *zone,
 {
     struct dk_watermark_input in = {
         .free = dk_zone_free_exact(d, zone),
-        .free_highatomic = dk_load_relaxed(&zone->free_highatomic),
-        .free_cma = dk_load_relaxed(&zone->free_cma),
+        .free_highatomic = dk_zone_count(d, zone, DK_COUNT_FREE_HIGHATOMIC),
+        .free_cma = dk_zone_count(d, zone, DK_COUNT_FREE_CMA),
         .mark = dk_load_relaxed(&zone->high),
         .boost = dk_load_relaxed(&zone->boost),
         .lowmem_reserve = dk_load_relaxed(&zone->lowmem_reserve[highest]),

@@ -3,12 +3,13 @@
  * What a pool is made of: the layout of its metadata and of the handle that looks at it.
  *
  * Metadata is one area of memory that holds no pointer, only offsets from its start and indexes, so
- * it can be mapped at another address (dk_meta_attach) and, later, by several processes. The handle
- * (struct deckle) is local to one address space: it caches absolute addresses of the arrays, and
- * the host's hooks. deckle_init puts the handle in front of the metadata in the caller's memory.
+ * it can be mapped at another address, by several processes at once. The handle (struct deckle) is
+ * local to one address space: it caches absolute addresses of the arrays, and the host's hooks.
+ * deckle_init puts a handle in front of the metadata in the caller's memory.
  *
  *   handle | superblock | ranges | sections | spans | zones | zonelists | cpus | caches
  *          | block words W | lines of bits | index | state bytes | [descriptors] [owner tags]
+ *          | [clients] [intents] [client tags]
  *
  * Three numberings, each dense in the one before it:
  *   pfn      what the user says; 64 bits, sparse.
@@ -45,7 +46,7 @@
 #define DK_LINE_BYTES   64u
 
 #define DK_META_MAGIC   0x656c6b636564u /* "deckle" */
-#define DK_META_VERSION 1u
+#define DK_META_VERSION 2u
 
 #define DK_MAX_FRAMES   (DK_WORD_BITS == 64 ? (uint64_t)1 << 32 : (uint64_t)1 << 22)
 #define DK_PFN_LIMIT    ((uint64_t)1 << 52)
@@ -92,7 +93,7 @@ _Static_assert(sizeof(struct dk_pcp_list_head) <= 64, "a list head is one line")
 /* Per CPU and zone: the cache set and this CPU's share of the zone's counters. */
 struct dk_pcp_set {
     /* the zone's counters: this CPU's part */
-    dk_aword free_delta;     /* frames, two's complement: not yet folded into zone->free */
+    dk_aword free_delta;     /* frames, two's complement: not yet folded into the zone's */
     dk_counter refills, refill_frames, drains, drain_frames;
     dk_counter numa_miss, numa_foreign, numa_interleave;
     dk_a32 current_block[DK_PCP_TYPES][2]; /* block + 1 it owns, by type, for orders 0-3, 4-8 */
@@ -207,13 +208,28 @@ struct dk_compact_memory {
     dk_a32 stuck[16];     /* blocks + 1 that could not be emptied in this pass */
 };
 
+/* Counters that follow W, in frames: each is a sum over the zone's blocks (zone.c). */
+enum dk_count {
+    DK_COUNT_FREE,       /* private pools: without the per-CPU deltas */
+    DK_COUNT_FREE_CMA,
+    DK_COUNT_FREE_HIGHATOMIC,
+    DK_COUNT_FREE_ISOLATED,
+    DK_COUNT_HIGHATOMIC, /* frames in HighAtomic blocks */
+    DK_COUNT_CMA,        /* frames in CMA blocks, holes among them included */
+    DK_NR_COUNTS
+};
+#define DK_EPOCHS 4u
+struct dk_zone_counts {
+    _Alignas(64) dk_aword of[DK_NR_COUNTS];
+};
+
 struct dk_zone {
     uint32_t node;
     uint32_t type;       /* enum deckle_zone_type */
     dk_a32 first_span;   /* span number + 1; 0 = never had memory */
     uint32_t number;
     struct dk_pfn start_pfn, end_pfn;         /* first, and the one after the last; 0, 0 = none */
-    dk_aword present, managed, reserved, cma; /* frames; set-up writes; present 0 = unpopulated */
+    dk_aword present, managed, reserved;      /* frames; set-up writes; present 0 = unpopulated */
     dk_aword min, low, high, promo;           /* frames */
     dk_aword boost;
     dk_aword lowmem_reserve[DECKLE_NR_ZONE_TYPES];
@@ -225,9 +241,7 @@ struct dk_zone {
     dk_a32 boosted;                           /* 1: boost was raised and nobody was woken for it */
     struct dk_compact_memory compact;
     dk_aword cheap_failure;                   /* the last one that was established (fail.c) */
-    _Alignas(64) dk_aword free;               /* frames free, without the per-CPU deltas */
-    dk_aword free_cma, free_highatomic, free_isolated;
-    dk_aword highatomic_frames;               /* frames in HighAtomic blocks */
+    struct dk_zone_counts counts[DK_EPOCHS];  /* by the epoch of W; private pools use the first */
     dk_counter claims, steals;
 };
 
@@ -243,7 +257,7 @@ struct dk_offsets {
     uint64_t ranges, reservations, sections, by_pfn, by_fi, spans, zones, zonelists, distances,
         cpu_nodes;
     uint64_t pcp, words, lines, index, state, descriptors, owners;
-    uint64_t clients, intents, tags; /* of pools that processes share: docs/design/metadata.md */
+    uint64_t clients, intents, tags; /* of pools that processes share: docs/design/shared.md */
 };
 
 /* Tunables that are not in the superblock already (tunables.c has their meaning and bounds). */
@@ -345,8 +359,26 @@ struct dk_superblock {
     struct dk_node_view node_view[DECKLE_MAX_NODES];
     uint32_t node_load[DECKLE_MAX_NODES];
     dk_a32 grouping_off;      /* too small to group by mobility (policy/fallback.h) */
+    /* shared pools */
+    uint32_t max_clients;
+    uint32_t nr_intents;
+    dk_a32 published;         /* enum dk_publication */
+    dk_a32 reaper;            /* the client that reaps now (reap.c), 0 = none */
+    dk_a32 epoch;             /* its two lowest bits are those of W (reap.c) */
+    dk_a32 epoch_settled;     /* == epoch: all blocks are in it */
+    dk_a32 counts_wrong;      /* somebody died between a change of W and its counting */
+    dk_a32 deaths;            /* clients reaped: counters of events do not agree any more */
+    dk_a32 abandoned;         /* blocks may wait for a recount that no dead client's intent names */
     struct dk_node_daemons daemons[DECKLE_MAX_NODES];
     dk_counter events[DK_NR_EVENTS];
+};
+
+enum dk_publication { DK_BEING_MADE, DK_PUBLISHED, DK_BEING_RECOVERED };
+
+/* A client of a shared pool (client.h). */
+struct dk_client {
+    _Alignas(64) dk_aword word; /* state, generation */
+    dk_aword identity;          /* 0 = the number is free */
 };
 
 /* ---- the handle ---------------------------------------------------------------------------- */
@@ -387,6 +419,14 @@ struct deckle {
     dk_a32 fast_zone[8];
     uint32_t list_off[DK_PCP_LISTS];          /* bytes from the set to the list's head */
     uint32_t slot_cap[DK_PCP_LISTS];          /* entries */
+    /* Shared pools, from deckle_attach on; a private pool is client 0 and has no arrays. */
+    dk_word cell_mine;        /* a full cell of this client, but for frame and phase */
+    dk_a8 *tags;              /* client that holds frame fi; NULL = not shared */
+    uint32_t client;          /* 0 = none: looks only */
+    uint32_t read_only;
+    dk_aword *intents;
+    struct dk_client *clients;
+    dk_word client_word;      /* what clients[client - 1].word is while this client lives */
     /* The rest. */
     struct dk_superblock *sb;
     dk_aword *words;          /* W of each block */
@@ -423,7 +463,9 @@ struct deckle {
 #define DK_SLOW_HOOKS       (1u << 3) /* on_alloc / on_free */
 #define DK_SLOW_NUMA        (1u << 4) /* more than one node: fast_zone depends on the CPU */
 #define DK_SLOW_GROUPING    (1u << 5) /* grouping by mobility is off */
-#define DK_SLOW_TASK        (1u << 6) /* tasks may restrict where their requests go */
+#define DK_SLOW_SHARED      (1u << 6) /* frees compare the client tag; the fast paths of cells do */
+#define DK_SLOW_STRANGER    (1u << 7) /* a shared pool, and not a client of it: may only look */
+#define DK_SLOW_TASK        (1u << 8) /* tasks may restrict where their requests go */
 #define DK_SLOW_FREE                                                                               \
     (~(DK_SLOW_GROUPING | DK_SLOW_NUMA | DK_SLOW_TASK)) /* what a free cares for */
 
@@ -488,6 +530,20 @@ static inline bool dk_grouping(const struct deckle *d)
 static inline uint32_t dk_cpu(const struct deckle *d)
 {
     return d->host.cpu ? d->host.cpu(d->host.ctx) : 0;
+}
+/* A counter that follows W. While a reaper moves the blocks from one epoch to the next, both count
+ * (reap.c); exact when quiet. */
+static inline dk_word dk_zone_count(const struct deckle *d, const struct dk_zone *zone,
+                                    enum dk_count which)
+{
+    uint32_t epoch = 0;
+    dk_word before = 0;
+    if (d->tags) {
+        epoch = dk_a32_load_acquire(&d->sb->epoch);
+        if (dk_a32_load_acquire(&d->sb->epoch_settled) != epoch)
+            before = dk_load_relaxed(&zone->counts[(epoch - 1) % DK_EPOCHS].of[which]);
+    }
+    return before + dk_load_relaxed(&zone->counts[epoch % DK_EPOCHS].of[which]);
 }
 /* The set whose counters this call should use: any CPU's is correct, its own is fast. */
 static inline struct dk_pcp_set *dk_stat_set(const struct deckle *d, uint32_t zone)

@@ -2,7 +2,11 @@
 /* Calls that look after a pool rather than allocate: caches, types of pageblocks, small
  * questions. */
 #include "core/blockinfo.h"
+#include "core/client.h"
+#include "core/intent.h"
 #include "core/pcp.h"
+#include "core/reap.h"
+#include "core/recount.h"
 #include "core/zone.h"
 
 /* ---- caches ---------------------------------------------------------------------------------- */
@@ -10,6 +14,10 @@
 int deckle_drain_all(struct deckle *d)
 {
     int result = DECKLE_OK;
+    if (!dk_may_change(d))
+        return DECKLE_EPERM;
+    if (d->tags)
+        dk_recount_abandoned(d);
     for (uint32_t z = 0; z < d->sb->nr_zones; z++) {
         int err = dk_pcp_drain_zone(d, &d->zones[z], NULL);
         if (err)
@@ -21,6 +29,8 @@ int deckle_drain_all(struct deckle *d)
 int deckle_drain_cpu(struct deckle *d, uint32_t cpu)
 {
     int result = DECKLE_OK;
+    if (!dk_may_change(d))
+        return DECKLE_EPERM;
     if (cpu >= d->nr_cpus)
         return DECKLE_EINVAL;
     for (uint32_t z = 0; z < d->sb->nr_zones; z++) {
@@ -62,14 +72,9 @@ int deckle_pageblock_type(const struct deckle *d, uint64_t pfn)
  * them. Which blocks are isolated is written in the blocks; the zone counts how many keep its
  * caches closed.
  */
-int deckle_set_pageblock_type(struct deckle *d, uint64_t pfn, enum deckle_migratetype type)
+static int change_type(struct deckle *d, struct dk_zone *zone, uint32_t block,
+                       enum deckle_migratetype type)
 {
-    uint32_t block, number;
-    if ((unsigned)type >= DECKLE_NR_MIGRATETYPES)
-        return DECKLE_EINVAL;
-    if (!find_block(d, pfn, &block, &number))
-        return DECKLE_ENOENT;
-    struct dk_zone *zone = &d->zones[number];
     if (type == DECKLE_ISOLATE) {
         dk_pcp_close(d, zone);
         if (dk_zone_isolate(d, zone, block, true))
@@ -82,6 +87,25 @@ int deckle_set_pageblock_type(struct deckle *d, uint64_t pfn, enum deckle_migrat
     if (dk_zone_isolate(d, zone, block, false))
         dk_pcp_open(d, zone);
     return DECKLE_OK;
+}
+
+/* In a shared pool a slot says meanwhile that this client changes types: if it dies, its reaper
+ * counts again how many blocks keep the caches closed. */
+int deckle_set_pageblock_type(struct deckle *d, uint64_t pfn, enum deckle_migratetype type)
+{
+    uint32_t block, number;
+    dk_aword *intent;
+    if ((unsigned)type >= DECKLE_NR_MIGRATETYPES)
+        return DECKLE_EINVAL;
+    if (!dk_may_change(d))
+        return DECKLE_EPERM;
+    if (!find_block(d, pfn, &block, &number))
+        return DECKLE_ENOENT;
+    if (!dk_intent_open_for(d, &intent, d->client))
+        return DECKLE_ECONTENDED;
+    int err = change_type(d, &d->zones[number], block, type);
+    dk_intent_close(intent);
+    return err;
 }
 
 /* ---- small questions

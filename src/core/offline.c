@@ -205,6 +205,8 @@ int deckle_reserve_range(struct deckle *d, uint64_t pfn, uint64_t nr)
 {
     if (!d || !nr || pfn >= DK_PFN_LIMIT || nr > DK_PFN_LIMIT - pfn)
         return DECKLE_EINVAL;
+    if (dk_a32_load_acquire(&d->sb->published))
+        return DECKLE_ENOTSUP;
     if (!dk_reservation_fits(d, pfn, nr))
         return DECKLE_ENOSPC;
     uint64_t end = pfn + nr;
@@ -232,9 +234,7 @@ static void make_offline(const struct stretch *s, uint32_t block)
     do
         to = (from & ~(DK_W_VERSION_ONE - 1)) + DK_W_VERSION_ONE + DK_W_OFFLINE;
     while (!dk_cas(word, &from, to));
-    if (dk_w_type(from) == DECKLE_CMA)
-        dk_add_relaxed(&s->zone->cma, (dk_word)0 - DK_BLOCK_FRAMES);
-    dk_zone_account(s->zone, s->set, from, to);
+    dk_zone_account_in(d, s->zone, s->set, 0, from, to);
     dk_index_move(d, dk_span_of_block(d, s->zone, block), block, from, to);
     for (unsigned i = 0; i < DK_LINE_WORDS; i++)
         dk_store_relaxed(&dk_line(d, block)[i], 0);
@@ -344,6 +344,8 @@ int deckle_remove_range(struct deckle *d, uint64_t pfn, uint64_t nr)
 {
     if (!d || !nr || pfn >= DK_PFN_LIMIT || nr > DK_PFN_LIMIT - pfn)
         return DECKLE_EINVAL;
+    if (dk_a32_load_acquire(&d->sb->published))
+        return DECKLE_ENOTSUP;
     uint64_t end = pfn + nr;
     if (!are_whole_ranges(d, pfn, end))
         return DECKLE_ENOENT;

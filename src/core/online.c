@@ -521,9 +521,10 @@ static void build_fresh(struct deckle *d, struct dk_span *span, const struct run
     init_fresh_words(&b);
     dk_section_add(d, &v, free_slot);
     count_frames(&b);
-    dk_add_relaxed(&b.zone->cma, (dk_word)b.cma);
-    dk_add_relaxed(&b.zone->free_cma, (dk_word)b.free_cma);
-    dk_add_relaxed(&b.zone->free, (dk_word)(b.present - b.reserved));
+    dk_aword *count = b.zone->counts[0].of; /* shared pools are not published yet */
+    dk_add_relaxed(&count[DK_COUNT_CMA], (dk_word)b.cma);
+    dk_add_relaxed(&count[DK_COUNT_FREE_CMA], (dk_word)b.free_cma);
+    dk_add_relaxed(&count[DK_COUNT_FREE], (dk_word)(b.present - b.reserved));
 }
 
 /* ---- where memory was before ------------------------------------------------------------- */
@@ -559,9 +560,7 @@ static void open_block(struct build *b, uint32_t block)
     do
         to = (from & ~(DK_W_VERSION_ONE - 1)) + DK_W_VERSION_ONE + said;
     while (!dk_cas(word, &from, to));
-    if (dk_w_type(to) == DECKLE_CMA)
-        dk_add_relaxed(&b->zone->cma, DK_BLOCK_FRAMES);
-    dk_zone_account(b->zone, dk_stat_set(d, b->zone->number), from, to);
+    dk_zone_account_in(d, b->zone, dk_stat_set(d, b->zone->number), 0, from, to);
     dk_index_move(d, b->span, block, from, to);
 }
 
@@ -701,6 +700,8 @@ int deckle_online(struct deckle *d)
 {
     if (!d)
         return DECKLE_EINVAL;
+    if (dk_a32_load_acquire(&d->sb->published))
+        return DECKLE_ENOTSUP;
     int error = place_runs(d);
     if (error) {
         forget_places(d);

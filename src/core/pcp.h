@@ -93,6 +93,12 @@ void dk_pcp_list_stat(const struct deckle *d, uint32_t zone, uint32_t cpu, unsig
 void dk_pcp_for_each(const struct deckle *d, const struct dk_zone *zone,
                      void (*fn)(void *ctx, uint32_t fi, unsigned order), void *ctx);
 
+/* Calls fn for each cell of all zones, full or not (pools with cells; else for none). */
+void dk_cells_for_each(const struct deckle *d,
+                       void (*fn)(void *ctx, dk_aword *cell, const struct dk_zone *zone,
+                                  unsigned list),
+                       void *ctx);
+
 #include "core/pcp_inline.h"
 
 #endif

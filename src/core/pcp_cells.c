@@ -31,6 +31,10 @@
  * empty in between: setting LIVE advances the version. (It has 30 bits; that many pushes into a
  * list that was just emptied would have to happen between the two readings.)
  *
+ * Shared pools. A cell says whose frame it holds. A client pops its own cells only and passes over
+ * others; a drain takes over others' as well (pcp_steal.c). A cell in transit counts as emptied:
+ * its frame is in the hands of who takes it over.
+ *
  * Closing. The closer sets `high` to 0 and then drains by force, marking lists that are not LIVE as
  * well. A push that had read the old high either completes before the mark, and is found, or meets
  * a `live` that is not plainly LIVE; then it reads high again, and if that is 0 takes its frame
@@ -55,21 +59,40 @@ DK_INLINE dk_word cell_value(dk_word hint, const dk_aword *cells, uint32_t nr)
     return dk_load_relaxed(&cells[nr]);
 }
 
-/* Take the frame out of a cell that is believed to hold *cell; false: it is empty. */
-DK_INLINE bool empty_cell(dk_aword *at, dk_word *cell)
+/* The same for the cell below the top, which a pop believes full and its client's own: the hint
+ * does not say whose it is, so that is put in, and if it is wrong the CAS finds out. false: it is
+ * not to be popped. */
+DK_INLINE bool own_cell(dk_word hint, const dk_aword *cells, uint32_t nr, dk_word mine,
+                        dk_word *cell)
 {
-    while (dk_likely(*cell & DK_CELL_FULL)) {
+#if DK_WORD_BITS == 64
+    if (dk_likely((hint >> DK_HINT_SHIFT & DK_HINT_NR) == nr)) {
+        *cell = (hint & ~((dk_word)DK_HINT_NR << DK_HINT_SHIFT)) | mine;
+        return true;
+    }
+#endif
+    (void)hint;
+    *cell = dk_load_relaxed(&cells[nr]);
+    return dk_cell_is(*cell, mine);
+}
+
+/* Take the frame out of a cell that is believed to hold *cell; false: it is empty, or another
+ * client's. */
+DK_INLINE bool empty_cell(dk_aword *at, dk_word *cell, dk_word mine)
+{
+    while (dk_likely(dk_cell_is(*cell, mine))) {
         if (dk_likely(dk_cas(at, cell, dk_cell_emptied(*cell))))
             return true;
     }
     return false;
 }
 
-/* Put a frame into a cell that is believed to hold *cell, then what it holds; false: it is full. */
-DK_INLINE bool fill_cell(dk_aword *at, dk_word *cell, uint32_t fi)
+/* Put a frame and its client into a cell that is believed to hold *cell, then what it holds; false:
+ * it is full. */
+DK_INLINE bool fill_cell(dk_aword *at, dk_word *cell, dk_word what)
 {
     while (dk_likely(!(*cell & DK_CELL_FULL))) {
-        dk_word filled = dk_cell_filled(*cell, fi);
+        dk_word filled = dk_cell_filled_with(*cell, what);
         if (dk_likely(dk_cas(at, cell, filled))) {
             *cell = filled;
             return true;
@@ -117,12 +140,12 @@ static inline bool pushed(struct dk_pcp_list_head *lh, dk_aword *cell, dk_word f
 /* ---- the fast paths -------------------------------------------------------------------------- */
 
 /* The cell at the hint was not as expected: look at a few. */
-static DK_NOINLINE uint32_t pop_near(struct dk_pcp_list_head *lh, uint32_t top)
+static DK_NOINLINE uint32_t pop_near(struct dk_pcp_list_head *lh, uint32_t top, dk_word mine)
 {
     dk_aword *cells = dk_pcp_slots(lh);
     for (unsigned probe = 0; probe < DK_CELL_PROBES && top; probe++) {
         dk_word cell = dk_load_relaxed(&cells[--top]);
-        if (empty_cell(&cells[top], &cell)) {
+        if (empty_cell(&cells[top], &cell, mine)) {
             dk_store_relaxed(&lh->head, dk_hint_make(top, dk_cell_emptied(cell)));
             return dk_cell_frame(cell);
         }
@@ -131,12 +154,12 @@ static DK_NOINLINE uint32_t pop_near(struct dk_pcp_list_head *lh, uint32_t top)
 }
 
 static DK_NOINLINE bool push_near(struct dk_pcp_list_head *lh, uint32_t top, uint32_t high,
-                                  uint32_t fi)
+                                  dk_word what)
 {
     dk_aword *cells = dk_pcp_slots(lh);
     for (unsigned probe = 0; probe < DK_CELL_PROBES && top < high; probe++, top++) {
         dk_word cell = dk_load_relaxed(&cells[top]);
-        if (fill_cell(&cells[top], &cell, fi)) {
+        if (fill_cell(&cells[top], &cell, what)) {
             dk_store_relaxed(&lh->head, dk_hint_make(top, cell));
             return pushed(lh, &cells[top], cell);
         }
@@ -156,9 +179,12 @@ DK_INLINE uint32_t pop_on(const struct deckle *d, uint32_t zone, unsigned list, 
         top = d->slot_cap[list];
     if (dk_unlikely(!top))
         return DK_NONE;
-    dk_word cell = cell_value(hint, cells, top - 1), emptied = dk_cell_emptied(cell);
-    if (dk_unlikely(!(cell & DK_CELL_FULL) || !dk_cas(&cells[top - 1], &cell, emptied)))
-        return pop_near(lh, top);
+    dk_word mine = d->cell_mine, cell;
+    if (dk_unlikely(!own_cell(hint, cells, top - 1, mine, &cell)))
+        return pop_near(lh, top, mine);
+    dk_word emptied = dk_cell_emptied(cell);
+    if (dk_unlikely(!dk_cas(&cells[top - 1], &cell, emptied)))
+        return pop_near(lh, top, mine);
     dk_store_relaxed(&lh->head, dk_hint_make(top - 1, emptied));
     return dk_cell_frame(cell);
 }
@@ -171,15 +197,15 @@ DK_INLINE bool push_on(const struct deckle *d, uint32_t zone, unsigned list, uin
     struct dk_pcp_list_head *lh = dk_pcp_head(d, dk_set(d, zone, cpu), list);
     dk_aword *cells = dk_pcp_slots(lh);
     uint32_t high = dk_pcp_high(lh);
-    dk_word hint = dk_load_relaxed(&lh->head);
+    dk_word hint = dk_load_relaxed(&lh->head), what = d->cell_mine | fi;
     uint32_t top = dk_hint_top(hint);
     if (dk_unlikely(high > d->slot_cap[list]))
         high = d->slot_cap[list];
     if (dk_unlikely(top >= high))
         return false;
-    dk_word cell = cell_value(hint, cells, top), filled = dk_cell_filled(cell, fi);
+    dk_word cell = cell_value(hint, cells, top), filled = dk_cell_filled_with(cell, what);
     if (dk_unlikely((cell & DK_CELL_FULL) || !dk_cas(&cells[top], &cell, filled)))
-        return push_near(lh, top, high, fi);
+        return push_near(lh, top, high, what);
     dk_store_relaxed(&lh->head, dk_hint_make(top, filled));
     return pushed(lh, &cells[top], filled);
 }
@@ -227,7 +253,7 @@ unsigned dk_cells_pop_bulk(struct deckle *d, uint32_t zone, unsigned list,
         top = d->slot_cap[list];
     while (got < n && top) {
         dk_word cell = dk_load_relaxed(&cells[--top]);
-        if (empty_cell(&cells[top], &cell))
+        if (empty_cell(&cells[top], &cell, d->cell_mine))
             fis[got++] = dk_cell_frame(cell);
         if (got == n || !top)
             dk_store_relaxed(&lh->head, dk_hint_make(top, dk_cell_emptied(cell)));
@@ -251,7 +277,7 @@ unsigned dk_cells_push_bulk(struct deckle *d, uint32_t zone, unsigned list,
         high = d->slot_cap[list];
     for (; put < n && top < high; top++) {
         dk_word cell = dk_load_relaxed(&cells[top]);
-        bool filled = fill_cell(&cells[top], &cell, fis[put]);
+        bool filled = fill_cell(&cells[top], &cell, d->cell_mine | fis[put]);
         if (filled && !pushed(lh, &cells[top], cell))
             break;
         put += filled;
@@ -264,19 +290,22 @@ unsigned dk_cells_push_bulk(struct deckle *d, uint32_t zone, unsigned list,
 
 /* ---- drains ---------------------------------------------------------------------------------- */
 
-/* Take everything. */
-static void sweep(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set, unsigned list,
+/* Take everything. false: something is left that another client has. */
+static bool sweep(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set, unsigned list,
                   uint64_t *moved)
 {
     struct dk_pcp_list_head *lh = dk_pcp_head(d, set, list);
     dk_aword *cells = dk_pcp_slots(dk_pcp_head(d, set, list));
     unsigned order = dk_list_order(list), n = 0;
     uint32_t fis[DK_REFILL_MAX];
+    bool all = true;
 
     for (uint32_t i = 0; i < d->slot_cap[list]; i++) {
         dk_word cell = dk_load_seq(&cells[i]);
-        if (empty_cell(&cells[i], &cell))
+        if (empty_cell(&cells[i], &cell, d->cell_mine))
             fis[n++] = dk_cell_frame(cell);
+        else if (cell & DK_CELL_FULL)
+            all &= dk_cells_steal(d, zone, lh, list, &cells[i], cell, moved);
         if (n && (n == dk_pcp_step(order) || i + 1 == d->slot_cap[list])) {
             dk_counter_add(&lh->drained, n);
             dk_pcp_give(d, zone, list, fis, n);
@@ -284,6 +313,7 @@ static void sweep(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set
             n = 0;
         }
     }
+    return all;
 }
 
 static int drain_list(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set, unsigned list,
@@ -299,7 +329,8 @@ static int drain_list(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set 
         uint32_t mark = (live | DK_LIVE | DK_LIVE_CLEAR) + DK_LIVE_VERSION;
         if (!dk_a32_cas(&lh->live, &live, mark))
             continue;
-        sweep(d, zone, set, list, moved);
+        if (!sweep(d, zone, set, list, moved))
+            return DECKLE_ECONTENDED;
         if (dk_a32_cas(&lh->live, &mark, mark & ~(DK_LIVE | DK_LIVE_CLEAR))) {
             dk_store_relaxed(&lh->head, 0);
             return DECKLE_OK;
@@ -349,4 +380,26 @@ void dk_cells_stat(const struct deckle *d, const struct dk_pcp_set *set, unsigne
     }
     out->pops = pushes - out->held - dk_counter_read(&lh->drained);
     out->pushes = pushes - dk_counter_read(&lh->refilled);
+}
+
+static void each_cell_of(const struct deckle *d, const struct dk_zone *zone, uint32_t cpu,
+                         void (*fn)(void *ctx, dk_aword *cell, const struct dk_zone *zone,
+                                    unsigned list),
+                         void *ctx)
+{
+    for (unsigned list = 0; list < DK_PCP_LISTS; list++) {
+        dk_aword *cells = dk_pcp_slots(dk_pcp_head(d, dk_set(d, zone->number, cpu), list));
+        for (uint32_t i = 0; i < d->slot_cap[list]; i++)
+            fn(ctx, &cells[i], zone, list);
+    }
+}
+
+void dk_cells_for_each(const struct deckle *d,
+                       void (*fn)(void *ctx, dk_aword *cell, const struct dk_zone *zone,
+                                  unsigned list),
+                       void *ctx)
+{
+    for (uint32_t z = 0; z < d->sb->nr_zones && d->kind == DK_PCP_CELLS; z++)
+        for (uint32_t cpu = 0; cpu < d->nr_cpus; cpu++)
+            each_cell_of(d, &d->zones[z], cpu, fn, ctx);
 }

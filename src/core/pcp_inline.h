@@ -126,14 +126,17 @@ DK_INLINE bool dk_stack_push(const struct deckle *d, uint32_t zone, unsigned lis
 
 /* ---- cells ----------------------------------------------------------------------------------- */
 
-/* A cell: the frame (0 when empty), 16 bits for a client on 64-bit machines, the phase, and whether
- * it is full. The phase counts the pushes into this cell and stays when it is emptied. */
+/* A cell: the frame (0 when empty), on 64-bit machines the client whose frame it is and, while
+ * another one takes it over, from whom (shared pools, pcp_cells.c), the phase, and whether it is
+ * full. The phase counts the pushes into this cell and stays when it is emptied. */
 #if DK_WORD_BITS == 64
 #define DK_CELL_FRAME_BITS  32u
 #define DK_CELL_PHASE_SHIFT 48u
+#define DK_CELL_WHOSE       ((dk_word)0xffff << 32) /* client: bits 32-39, from: 40-47 */
 #else
 #define DK_CELL_FRAME_BITS  22u
 #define DK_CELL_PHASE_SHIFT 22u
+#define DK_CELL_WHOSE       ((dk_word)0)
 #endif
 #define DK_CELL_PHASE_BITS (DK_WORD_BITS - 1 - DK_CELL_PHASE_SHIFT)
 #define DK_CELL_FULL       ((dk_word)1 << (DK_WORD_BITS - 1))
@@ -144,13 +147,36 @@ static inline uint32_t dk_cell_frame(dk_word cell)
 {
     return (uint32_t)(cell & (((dk_word)1 << DK_CELL_FRAME_BITS) - 1));
 }
+static inline uint32_t dk_cell_client(dk_word cell)
+{
+    return (uint32_t)(((cell & DK_CELL_WHOSE) >> (DK_WORD_BITS / 2)) & 0xff);
+}
+static inline uint32_t dk_cell_from(dk_word cell)
+{
+    return (uint32_t)(((cell & DK_CELL_WHOSE) >> (DK_WORD_BITS / 2)) >> 8);
+}
+static inline dk_word dk_cell_with_whose(dk_word cell, uint32_t client, uint32_t from)
+{
+    return (cell & ~DK_CELL_WHOSE) |
+           (((dk_word)(client | from << 8) << (DK_WORD_BITS / 2)) & DK_CELL_WHOSE);
+}
+/* Full, of the client that mine (deckle.cell_mine) names, and not in transit. */
+static inline bool dk_cell_is(dk_word cell, dk_word mine)
+{
+    return (cell & (DK_CELL_FULL | DK_CELL_WHOSE)) == mine;
+}
 static inline dk_word dk_cell_emptied(dk_word cell)
 {
     return cell & DK_CELL_PHASE;
 }
+/* what: deckle.cell_mine and the frame. */
+static inline dk_word dk_cell_filled_with(dk_word cell, dk_word what)
+{
+    return ((cell + DK_CELL_PHASE_ONE) & DK_CELL_PHASE) | what;
+}
 static inline dk_word dk_cell_filled(dk_word cell, uint32_t fi)
 {
-    return DK_CELL_FULL | ((cell + DK_CELL_PHASE_ONE) & DK_CELL_PHASE) | fi;
+    return dk_cell_filled_with(cell, DK_CELL_FULL | fi);
 }
 
 /*

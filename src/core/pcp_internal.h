@@ -59,6 +59,16 @@ uint64_t dk_cells_version(const struct dk_pcp_list_head *lh, uint32_t *held);
 void dk_cells_stat(const struct deckle *d, const struct dk_pcp_set *set, unsigned list,
                    struct dk_pcp_list_stat *out);
 
+/* pcp_steal.c: a full cell that is not this client's. false: it could not be taken over now. */
+bool dk_cells_steal(struct deckle *d, struct dk_zone *zone, struct dk_pcp_list_head *lh,
+                    unsigned list, dk_aword *at, dk_word cell, uint64_t *moved);
+/* The rest of it, for a cell in transit to this client; closes the intent. Frames won. */
+uint64_t dk_cells_finish_transit(struct deckle *d, struct dk_zone *zone, unsigned list,
+                                 dk_aword *at, dk_word transit, dk_aword *intent);
+/* Does the cell name a client and a block that exist? */
+bool dk_cell_is_sound(const struct deckle *d, const struct dk_zone *zone, unsigned order,
+                      dk_word cell);
+
 /* Either kind, for callers that do not care. */
 unsigned dk_pcp_take(struct deckle *d, uint32_t zone, unsigned list, uint32_t *fis, unsigned n,
                      struct dk_pcp_list_head **lh);
@@ -75,6 +85,8 @@ void dk_pcp_mark_seen(const struct deckle *d, struct dk_pcp_list_head *lh);
 /* high = 0, in a way that stands against whoever is raising it now. After zone->stopped was raised.
  */
 void dk_pcp_shut_list(const struct deckle *d, struct dk_pcp_set *set, unsigned list);
+/* Shared pools: what a dead client had reserved of the budget and not given to a list. */
+void dk_pcp_recount_high(const struct deckle *d, struct dk_pcp_set *set);
 /* All lists of the set to their base size, as far as the budget goes and unless the zone is closed.
  */
 void dk_pcp_rest_set(const struct deckle *d, const struct dk_zone *zone, struct dk_pcp_set *set);

@@ -9,10 +9,11 @@
  * frames there first; when nothing is left, lists that nobody has used for a while lose theirs.
  *
  * All of this runs in slow paths of several threads at once, on figures that may be stale. Only
- * three things are exact: pages_high is never below the sum of the highs, never above the budget,
- * and a list of a closed zone has high 0. The last needs care: a thread may have decided to let a
- * list grow before the zone was closed. The upper half of `high` counts closings, so its CAS fails;
- * and who reads `high` after the closing sees zone->stopped, which was set before.
+ * three things are exact: pages_high is never below the sum of the highs (in shared pools but for a
+ * moment after a reaping), never above the budget, and a list of a closed zone has high 0. The last
+ * needs care: a thread may have decided to let a list grow before the zone was closed. The upper
+ * half of `high` counts closings, so its CAS fails; and who reads `high` after the closing sees
+ * zone->stopped, which was set before.
  */
 #include "core/pcp_internal.h"
 
@@ -67,9 +68,21 @@ static bool reserve(const struct dk_zone *zone, struct dk_pcp_set *set, uint32_t
     return true;
 }
 
+/* Not below 0: a reaper may have taken for lost what was reserved and not yet in a list. */
 static void unreserve(struct dk_pcp_set *set, uint32_t frames)
 {
-    dk_a32_add_relaxed(&set->pages_high, (uint32_t)0 - frames);
+    uint32_t used = dk_a32_load_relaxed(&set->pages_high);
+    while (!dk_a32_cas(&set->pages_high, &used, used > frames ? used - frames : 0))
+        continue;
+}
+
+void dk_pcp_recount_high(const struct deckle *d, struct dk_pcp_set *set)
+{
+    uint32_t used = dk_a32_load_seq(&set->pages_high), sum = 0;
+    for (unsigned list = 0; list < DK_PCP_LISTS; list++)
+        sum += dk_pcp_high(dk_pcp_head(d, set, list)) << dk_list_order(list);
+    if (used > sum)
+        dk_a32_cas(&set->pages_high, &used, sum);
 }
 
 /* Set high of a list to `entries`, or leave it as it is: no budget, zone closed, somebody else was
@@ -144,7 +157,7 @@ static enum dk_pcp_mode mode_now(struct deckle *d, struct dk_zone *zone, struct 
     dk_word boost = dk_load_relaxed(&zone->boost);
     dk_word low = dk_load_relaxed(&zone->low) + boost, high = dk_load_relaxed(&zone->high) + boost;
     enum dk_pcp_mode was = (enum dk_pcp_mode)dk_a32_load_relaxed(&set->pcp_mode);
-    enum dk_pcp_mode mode = dk_pcp_mode_next(was, dk_zone_free_racy(zone), low, high);
+    enum dk_pcp_mode mode = dk_pcp_mode_next(was, dk_zone_free_racy(d, zone), low, high);
 
     if (mode == was)
         return mode;
@@ -177,6 +190,8 @@ static struct dk_pcp_state load_state(const struct deckle *d, const struct dk_zo
     s.batch = dk_a32_load_relaxed(&zone->batch);
     s.free_count = dk_a32_load_relaxed(&lh->free_count);
     s.alloc_factor = dk_a32_load_relaxed(&lh->alloc_factor);
+    if (s.alloc_factor > DK_PCP_BATCH_SCALE_MOST) /* shared metadata that are damaged */
+        s.alloc_factor = DK_PCP_BATCH_SCALE_MOST;
     return s;
 }
 

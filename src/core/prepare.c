@@ -15,6 +15,7 @@
 
 #include "base/mem.h"
 #include "core/check.h"
+#include "core/client.h"
 #include "core/compound.h"
 #include "core/fast.h"
 
@@ -164,7 +165,8 @@ static enum deckle_bad free_fault(struct deckle *d, uint32_t fi, uint8_t s, uint
 {
     if (order > d->max_order || !dk_state_is_head(s) || dk_state_order(s) != order)
         return dk_why_bad(d, pfn, order);
-    if (owner && d->owners && dk_a32_load_relaxed(&d->owners[fi]) != owner)
+    if (!dk_holds(d, fi) ||
+        (owner && d->owners && dk_a32_load_relaxed(&d->owners[fi]) != owner))
         return DECKLE_BAD_OWNER;
     if (d->descriptors && !dk_descriptor_may_free(d, fi))
         return DECKLE_BAD_REFCOUNT;
@@ -206,6 +208,8 @@ int deckle_set_debug(struct deckle *d, uint32_t switches)
                            DECKLE_DEBUG_ZERO_ON_FREE;
     if (switches & ~(fills | DECKLE_DEBUG_STRICT))
         return DECKLE_EINVAL;
+    if (dk_a32_load_acquire(&d->sb->published))
+        return DECKLE_ENOTSUP; /* other handles would not know */
     if ((switches & DECKLE_DEBUG_POISON) && (switches & fills & ~DECKLE_DEBUG_POISON))
         return DECKLE_EINVAL;
     if ((switches & fills) && !d->host.map)

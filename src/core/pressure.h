@@ -32,10 +32,12 @@ static inline bool dk_hooks_restrict(const struct deckle *d)
     return hooks && hooks->task && (hooks->flags & DECKLE_HOOKS_RESTRICT);
 }
 
+/* Not in pools that processes share: an area that is being emptied belongs to no intent, so nobody
+ * could give it back if its compactor died. */
 static inline bool dk_can_compact(const struct deckle *d)
 {
     const struct deckle_pressure_hooks *hooks = dk_hooks(d);
-    return hooks && hooks->migrate;
+    return hooks && hooks->migrate && !d->intents;
 }
 
 static inline struct deckle_task *dk_current_task(const struct deckle *d)

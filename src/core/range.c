@@ -66,6 +66,8 @@ int deckle_add_range(struct deckle *d, const struct deckle_range *range)
 
     if (!d || !range)
         return DECKLE_EINVAL;
+    if (dk_a32_load_acquire(&d->sb->published))
+        return DECKLE_ENOTSUP;
     struct dk_superblock *sb = d->sb;
     const struct dk_range_rules rules = {sb->dma_limit_pfn, sb->dma32_limit_pfn, sb->nr_nodes,
                                          sb->features};

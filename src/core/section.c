@@ -162,6 +162,15 @@ bool dk_section_nth(const struct deckle *d, uint32_t n, struct dk_section_view *
     return read_slot(d, dk_a32_load_acquire(&d->by_pfn[n].slot), out);
 }
 
+bool dk_section_inside(const struct deckle *d, uint32_t fi, uint32_t last,
+                       struct dk_section_view *out)
+{
+    for (uint32_t n = 0; dk_section_nth(d, n, out); n++)
+        if (out->first_fi <= last && out->first_fi + (out->nr - 1) >= fi)
+            return true;
+    return false;
+}
+
 static bool next_by_keys(const struct deckle *d, uint64_t pfn, struct dk_section_view *out)
 {
     uint32_t i = pfn ? keys_up_to(d, d->by_pfn, pfn - 1) : 0;

@@ -43,6 +43,10 @@ bool dk_section_from(const struct deckle *d, uint64_t pfn, struct dk_section_vie
 bool dk_section_of_pfn(const struct deckle *d, uint64_t pfn, struct dk_section_view *out);
 bool dk_section_of_fi(const struct deckle *d, uint32_t fi, struct dk_section_view *out);
 
+/* A section that has a frame in fi … last. Quiescent. */
+bool dk_section_inside(const struct deckle *d, uint32_t fi, uint32_t last,
+                       struct dk_section_view *out);
+
 /* Set-up: the section that a slot holds or, if it is free, held last; false if it never held one.
  * */
 bool dk_section_last_in(const struct deckle *d, uint32_t slot, struct dk_section_view *out);

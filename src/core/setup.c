@@ -16,6 +16,8 @@
 #include "core/pressure.h"
 #include "core/zonelist.h"
 
+#include <deckle/shared.h>
+
 /* ---- attach ------------------------------------------------------------------------------- */
 
 static bool array_fits(const struct dk_superblock *sb, uint64_t at, uint64_t count, uint64_t size)
@@ -34,7 +36,14 @@ static bool numbers_are_sane(const struct dk_superblock *sb)
            sb->max_blocks <= DK_MAX_FRAMES >> DK_BLOCK_ORDER && sb->max_zones <= DECKLE_MAX_ZONES &&
            sb->nr_zones <= sb->max_zones && sb->next_block <= sb->max_blocks &&
            sb->next_index_word <= sb->index_capacity && sb->index_capacity <= (uint64_t)1 << 40 &&
-           sb->slot_bytes <= (uint64_t)1 << 30;
+           sb->slot_bytes <= (uint64_t)1 << 30 && sb->pcp_capacity <= 4096 &&
+           sb->max_ranges <= (uint32_t)1 << 23 && sb->max_reservations <= (uint32_t)1 << 23 &&
+           sb->max_sections <= (uint32_t)1 << 23 && sb->max_spans <= (uint32_t)1 << 23 &&
+           (sb->features & DECKLE_FEATURE_SHARED
+                ? sb->max_clients && sb->max_clients <= DECKLE_MAX_CLIENTS &&
+                      sb->nr_intents == sb->max_clients * DK_INTENTS_PER_CLIENT &&
+                      sb->kind != DK_PCP_RSEQ && DK_WORD_BITS == 64
+                : !sb->max_clients && !sb->nr_intents);
 }
 
 /* Counts are below 2^40 and sizes below 2^22 here: no product overflows. */
@@ -62,7 +71,11 @@ static bool arrays_fit(const struct dk_superblock *sb)
            (!(sb->features & DECKLE_FEATURE_DESCRIPTORS) ||
             array_fits(sb, at->descriptors, frames, 8)) &&
            (!(sb->features & DECKLE_FEATURE_OWNER_TAGS) ||
-            array_fits(sb, at->owners, frames, sizeof(dk_a32)));
+            array_fits(sb, at->owners, frames, sizeof(dk_a32))) &&
+           (!sb->max_clients ||
+            (array_fits(sb, at->clients, sb->max_clients, sizeof(struct dk_client)) &&
+             array_fits(sb, at->intents, sb->nr_intents, sizeof(dk_aword)) &&
+             array_fits(sb, at->tags, frames, 1)));
 }
 
 static int check_superblock(const struct dk_superblock *sb, uint64_t bytes)
@@ -115,8 +128,10 @@ static void point_at_arrays(struct deckle *d, struct dk_superblock *sb)
     d->words = (void *)(base + at->words);
     d->lines = (void *)(base + at->lines);
     d->index = (void *)(base + at->index);
-    d->descriptors = at->descriptors ? (void *)(base + at->descriptors) : NULL;
-    d->owners = at->owners ? (void *)(base + at->owners) : NULL;
+    if (sb->features & DECKLE_FEATURE_DESCRIPTORS)
+        d->descriptors = (void *)(base + at->descriptors);
+    if (sb->features & DECKLE_FEATURE_OWNER_TAGS)
+        d->owners = (void *)(base + at->owners);
     d->ranges = (void *)(base + at->ranges);
     d->reservations = (void *)(base + at->reservations);
     d->sections = (void *)(base + at->sections);
@@ -156,6 +171,7 @@ int dk_handle_attach(struct deckle *d, struct dk_superblock *sb, uint64_t bytes,
     d->kind = sb->kind;
     d->max_order = sb->max_order;
     d->main_zone = DK_NONE;
+    d->cell_mine = DK_CELL_FULL;
     for (unsigned type = 0; type < DK_ARRAY_LEN(d->fast_zone); type++)
         dk_a32_store_relaxed(&d->fast_zone[type], DK_NONE);
     d->handle_magic = DK_HANDLE_MAGIC;
@@ -175,6 +191,8 @@ void dk_update_slow(struct deckle *d)
     slow |= sb->nr_nodes > 1 ? DK_SLOW_NUMA : 0;
     slow |= dk_grouping(d) ? 0 : DK_SLOW_GROUPING;
     slow |= dk_hooks_restrict(d) ? DK_SLOW_TASK : 0;
+    if (sb->features & DECKLE_FEATURE_SHARED)
+        slow |= d->client ? DK_SLOW_SHARED : DK_SLOW_STRANGER;
     dk_a32_store_release(&d->slow, slow);
     dk_fast_update(d);
 }
@@ -207,6 +225,8 @@ static void write_numbers(struct dk_superblock *sb, const struct dk_plan *p)
     sb->dma32_limit_pfn = p->rules.dma32_limit_pfn;
     sb->index_capacity = p->index_capacity;
     sb->slot_bytes = p->set_bytes;
+    sb->max_clients = p->max_clients;
+    sb->nr_intents = p->max_clients * DK_INTENTS_PER_CLIENT;
     sb->at = p->at;
 }
 
@@ -249,7 +269,7 @@ static int choose_kind(uint32_t features, const struct deckle_host *host, uint32
     *kind = DK_PCP_CELLS;
     if (features & DECKLE_FEATURE_NO_CACHES)
         *kind = DK_PCP_NONE;
-    else if (can_use_rseq(&h) && !(features & DECKLE_FEATURE_CELLS))
+    else if (can_use_rseq(&h) && !(features & (DECKLE_FEATURE_CELLS | DECKLE_FEATURE_SHARED)))
         *kind = DK_PCP_RSEQ;
     return DECKLE_OK;
 }

@@ -197,8 +197,8 @@ static bool zone_could_pass(struct slow *s, struct dk_zone *zone)
                                   .order = r->ask.order, .highest = r->highest};
     struct dk_watermark_input in = {
         .free = dk_zone_free_exact(r->d, zone),
-        .free_highatomic = dk_load_relaxed(&zone->free_highatomic),
-        .free_cma = dk_load_relaxed(&zone->free_cma),
+        .free_highatomic = dk_zone_count(r->d, zone, DK_COUNT_FREE_HIGHATOMIC),
+        .free_cma = dk_zone_count(r->d, zone, DK_COUNT_FREE_CMA),
         .mark = dk_load_relaxed(&zone->min),
         .boost = dk_load_relaxed(&zone->boost),
         .lowmem_reserve = dk_load_relaxed(&zone->lowmem_reserve[r->highest]),
@@ -246,7 +246,7 @@ static bool enough_to_compact(struct slow *s)
         struct dk_watermark_input in = {
             .free = dk_zone_free_exact(r->d, zone) +
                     dk_div64(dk_reclaimable(&call, zone->node, 0), r->ask.order),
-            .free_highatomic = dk_load_relaxed(&zone->free_highatomic),
+            .free_highatomic = dk_zone_count(r->d, zone, DK_COUNT_FREE_HIGHATOMIC),
             .boost = dk_load_relaxed(&zone->boost),
             .lowmem_reserve = dk_load_relaxed(&zone->lowmem_reserve[r->highest]),
         };

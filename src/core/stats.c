@@ -224,11 +224,11 @@ static void fill_from_zone(const struct deckle *d, const struct dk_zone *z,
     out->present = dk_load_relaxed(&z->present);
     out->managed = dk_load_relaxed(&z->managed);
     out->reserved = dk_load_relaxed(&z->reserved);
-    out->cma = dk_load_relaxed(&z->cma);
+    out->cma = dk_zone_count(d, z, DK_COUNT_CMA);
     out->free = dk_zone_free_exact(d, z);
-    out->free_cma = dk_load_relaxed(&z->free_cma);
-    out->free_highatomic = dk_load_relaxed(&z->free_highatomic);
-    out->free_isolated = dk_load_relaxed(&z->free_isolated);
+    out->free_cma = dk_zone_count(d, z, DK_COUNT_FREE_CMA);
+    out->free_highatomic = dk_zone_count(d, z, DK_COUNT_FREE_HIGHATOMIC);
+    out->free_isolated = dk_zone_count(d, z, DK_COUNT_FREE_ISOLATED);
     out->min = dk_load_relaxed(&z->min);
     out->low = dk_load_relaxed(&z->low);
     out->high = dk_load_relaxed(&z->high);

@@ -170,7 +170,7 @@ static void put_zone_marks(struct dk_text *t, const struct deckle *d, const stru
         {"        spanned  ", dk_zone_spanned(zone)},
         {"        present  ", dk_load_relaxed(&zone->present)},
         {"        managed  ", dk_load_relaxed(&zone->managed)},
-        {"        cma      ", dk_load_relaxed(&zone->cma)},
+        {"        cma      ", dk_zone_count(d, zone, DK_COUNT_CMA)},
     };
 
     for (unsigned i = 0; i < DK_ARRAY_LEN(lines); i++)
@@ -196,7 +196,7 @@ static void put_zone_counters(struct dk_text *t, const struct deckle *d, const s
         uint64_t value;
     } lines[] = {
         {"nr_free_pages", dk_zone_free_exact(d, zone)},
-        {"nr_free_cma", dk_load_relaxed(&zone->free_cma)},
+        {"nr_free_cma", dk_zone_count(d, zone, DK_COUNT_FREE_CMA)},
         {"numa_hit", numa.hit},
         {"numa_miss", numa.miss},
         {"numa_foreign", numa.foreign},

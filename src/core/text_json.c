@@ -98,11 +98,11 @@ static void put_frames(struct json *j, const struct deckle *d, const struct dk_z
     put_number(j, "present", dk_load_relaxed(&zone->present));
     put_number(j, "managed", dk_load_relaxed(&zone->managed));
     put_number(j, "reserved", dk_load_relaxed(&zone->reserved));
-    put_number(j, "cma", dk_load_relaxed(&zone->cma));
+    put_number(j, "cma", dk_zone_count(d, zone, DK_COUNT_CMA));
     put_number(j, "free", dk_zone_free_exact(d, zone));
-    put_number(j, "free_cma", dk_load_relaxed(&zone->free_cma));
-    put_number(j, "free_highatomic", dk_load_relaxed(&zone->free_highatomic));
-    put_number(j, "free_isolated", dk_load_relaxed(&zone->free_isolated));
+    put_number(j, "free_cma", dk_zone_count(d, zone, DK_COUNT_FREE_CMA));
+    put_number(j, "free_highatomic", dk_zone_count(d, zone, DK_COUNT_FREE_HIGHATOMIC));
+    put_number(j, "free_isolated", dk_zone_count(d, zone, DK_COUNT_FREE_ISOLATED));
     put_number(j, "cached", dk_zone_cached(d, zone));
 }
 

@@ -224,6 +224,8 @@ int deckle_tunable_set(struct deckle *d, const char *name, const uint64_t *value
         return DECKLE_ENOENT;
     if (!d || !values || nr != row->nr || !in_range(row, values))
         return DECKLE_EINVAL;
+    if (dk_a32_load_relaxed(&d->slow) & DK_SLOW_STRANGER)
+        return DECKLE_EPERM;
     if (row->kind == COMPACT)
         return compact_everything(d);
     if (row->kind == DROP)

@@ -61,6 +61,14 @@ struct dk_tally {
     uint64_t highatomic_blocks, cma_blocks, open_blocks; /* pageblocks; open = not offline */
 };
 
+/* Shared pools: is the frame, or whole pageblock, that of a client that is dead or leaving? Then
+ * nobody knows where it is, until somebody reaps. */
+bool dk_is_orphan(const struct deckle *d, uint64_t fi);
+/* Shared pools: does an unfinished operation name the pageblock, or does it wait for a recount? */
+bool dk_is_unsettled(const struct deckle *d, uint32_t block);
+/* Clients, slots, epoch. */
+bool dk_check_sharing(struct dk_check *c);
+
 /* Pageblocks first … end-1, all of section s; adds to *tally. */
 bool dk_check_blocks(struct dk_check *c, const struct dk_section_view *s, uint32_t first,
                      uint32_t end, struct dk_tally *tally);

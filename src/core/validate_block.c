@@ -12,6 +12,7 @@
 
 #include "core/block.h"
 #include "core/check.h"
+#include "core/client.h"
 #include "core/index.h"
 #include "core/stats.h"
 
@@ -23,6 +24,7 @@ struct walk {
     uint64_t cover_end; /* frames below it belong to the allocated block at cover_head */
     uint32_t cover_head;
     uint32_t cover_order;
+    bool unsettled;    /* the pageblock was left in the middle of something (shared pools) */
     uint32_t free_run; /* pageblocks up to here that are free as a whole and merge */
 };
 
@@ -78,12 +80,29 @@ static bool check_run(struct dk_check *c, uint32_t block, dk_word w, unsigned us
     return true;
 }
 
-static bool check_word(struct dk_check *c, uint32_t block, dk_word w)
+/* All blocks are in the epoch of the pool, or in the one before while a reaper has not finished. */
+static bool check_epoch(struct dk_check *c, uint32_t block, dk_word w)
 {
+    const struct dk_superblock *sb = c->d->sb;
+    uint32_t epoch = dk_a32_load_relaxed(&sb->epoch);
+
+    if (!c->d->tags || dk_w_epoch(w) == epoch % DK_EPOCHS ||
+        (dk_a32_load_relaxed(&sb->epoch_settled) != epoch &&
+         dk_w_epoch(w) == (epoch - 1) % DK_EPOCHS))
+        return true;
+    return dk_bad_block(c, block, "counted in epoch %u of four, the pool is in epoch %u",
+                        dk_w_epoch(w), epoch % DK_EPOCHS);
+}
+
+static bool check_word(const struct walk *walk, uint32_t block, dk_word w)
+{
+    struct dk_check *c = walk->check;
     unsigned bits = dk_line_used(dk_line(c->d, block));
 
-    if (!check_flags(c, block, w))
+    if (!check_flags(c, block, w) || !check_epoch(c, block, w))
         return false;
+    if (walk->unsettled)
+        return true;
     if (!(w & DK_W_WHOLE)) {
         if (bits != dk_w_used(w))
             return dk_bad_block(c, block, "W counts %u used frames, its line has %u bits set",
@@ -112,6 +131,10 @@ static bool check_index(struct walk *walk, uint32_t block, dk_word w)
     struct dk_check *c = walk->check;
     uint32_t class = dk_w_class(w);
 
+    if (walk->unsettled) {
+        walk->free_run = 0;
+        return true;
+    }
     if (class != DK_NONE && !dk_index_has(c->d, span, class, block - span->first_block))
         return dk_bad_block(c, block, "the index does not show it as %s with a run of order %u%s",
                             dk_migratetype_name(dk_w_type(w)), DK_BLOCK_ORDER - dk_w_run_code(w),
@@ -136,6 +159,27 @@ static bool check_index(struct walk *walk, uint32_t block, dk_word w)
 
 /* ---- frames -------------------------------------------------------------------------------- */
 
+/* Used frames have a holder, free ones have none; of a whole pageblock only the first does. */
+static bool check_tag(struct walk *walk, uint64_t fi, bool used, dk_word w)
+{
+    struct dk_check *c = walk->check;
+    const struct deckle *d = c->d;
+    bool tagged = used && (!(w & DK_W_WHOLE) || fi % DK_BLOCK_FRAMES == 0);
+    unsigned tag;
+
+    if (!d->tags || walk->unsettled || dk_is_orphan(d, fi))
+        return true;
+    tag = dk_a8_load_relaxed(&d->tags[fi]);
+    if (tag && !dk_client_is(d, tag, DK_CLIENT_LIVE))
+        return dk_bad_frame(c, fi, "held by client %u, which there is not", tag);
+    if (tagged != (tag != 0))
+        return dk_bad_frame(c, fi,
+                            tag ? "held by client %u, but free, or not the head of its pageblock"
+                                : "in use, but held by client %u",
+                            tag);
+    return true;
+}
+
 static bool check_head(struct walk *walk, uint64_t fi, uint8_t state, dk_word w)
 {
     const struct dk_section_view *s = walk->section;
@@ -159,6 +203,8 @@ static bool check_head(struct walk *walk, uint64_t fi, uint8_t state, dk_word w)
     if ((order >= DK_BLOCK_ORDER) != ((w & DK_W_WHOLE) != 0))
         return dk_bad_frame(c, fi, "head of a block of order %u in a pageblock that is %s", order,
                             w & DK_W_WHOLE ? "allocated as a whole" : "divided");
+    if (!check_tag(walk, fi, true, w))
+        return false;
     walk->tally->allocated += frames;
     walk->cover_head = (uint32_t)fi;
     walk->cover_order = order;
@@ -180,6 +226,15 @@ static bool check_unowned(struct dk_check *c, uint64_t fi)
     return true;
 }
 
+/* A used frame outside blocks that need not be in a cache either. */
+static bool is_adrift(const struct walk *walk, uint64_t fi, dk_word w)
+{
+    const struct deckle *d = walk->check->d;
+    uint64_t tagged = w & DK_W_WHOLE ? dk_align_down(fi, DK_BLOCK_FRAMES) : fi;
+
+    return walk->unsettled || dk_is_orphan(d, tagged);
+}
+
 /* A frame that is no tail of an allocated block. */
 static bool check_outside(struct walk *walk, uint64_t fi, uint8_t state, bool used, dk_word w)
 {
@@ -196,9 +251,9 @@ static bool check_outside(struct walk *walk, uint64_t fi, uint8_t state, bool us
         return true;
     }
     if (dk_state_is_free(state)) {
-        if (used)
+        if (used && !is_adrift(walk, fi, w))
             dk_frame_set_add(&walk->tally->loose, fi);
-        return check_unowned(c, fi);
+        return check_unowned(c, fi) && check_tag(walk, fi, used, w);
     }
     if (!dk_state_is_head(state))
         return dk_bad_frame(c, fi, "its state byte 0x%02x means nothing", state);
@@ -220,7 +275,7 @@ static bool check_frame(struct walk *walk, uint64_t fi, uint8_t state, bool used
                             (unsigned)(fi % DK_BLOCK_FRAMES), state);
     if (fi >= walk->cover_end)
         return check_outside(walk, fi, state, used, w);
-    if (!dk_state_is_free(state))
+    if (!dk_state_is_free(state) && !dk_is_orphan(c->d, walk->cover_head))
         return dk_bad_frame(c, fi,
                             "state byte 0x%02x inside the block of order %u at %llu frames "
                             "before it",
@@ -229,7 +284,7 @@ static bool check_frame(struct walk *walk, uint64_t fi, uint8_t state, bool used
         return dk_bad_frame(c, fi,
                             "free, but inside the block of order %u at %llu frames before it",
                             walk->cover_order, DK_LLU(fi - walk->cover_head));
-    return true;
+    return dk_is_orphan(c->d, walk->cover_head) || check_tag(walk, fi, true, w);
 }
 
 static bool check_frames(struct walk *walk, uint32_t block, dk_word w)
@@ -288,7 +343,8 @@ bool dk_check_blocks(struct dk_check *c, const struct dk_section_view *s, uint32
     for (uint32_t block = first; block < end; block++) {
         dk_word w = dk_load_relaxed(&c->d->words[block]);
 
-        if (!check_word(c, block, w))
+        walk.unsettled = dk_is_unsettled(c->d, block);
+        if (!check_word(&walk, block, w))
             return false;
         if (walk.cover_end > (uint64_t)block * DK_BLOCK_FRAMES && !(w & DK_W_WHOLE))
             return dk_bad_block(c, block,

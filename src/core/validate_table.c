@@ -105,7 +105,13 @@ static bool check_arrays(struct dk_check *c)
            (!d->descriptors ||
             check_array(c, "descriptors", at->descriptors, frames, 8, d->descriptors, &end)) &&
            (!d->owners ||
-            check_array(c, "owner tags", at->owners, frames, sizeof(dk_a32), d->owners, &end));
+            check_array(c, "owner tags", at->owners, frames, sizeof(dk_a32), d->owners, &end)) &&
+           (!d->clients ||
+            (check_array(c, "clients", at->clients, sb->max_clients, sizeof(*d->clients),
+                         d->clients, &end) &&
+             check_array(c, "intents", at->intents, sb->nr_intents, sizeof(dk_aword), d->intents,
+                         &end) &&
+             check_array(c, "client tags", at->tags, frames, 1, d->tags, &end)));
 }
 
 static bool check_handle(struct dk_check *c)
@@ -203,6 +209,9 @@ static bool check_span(struct dk_check *c, uint32_t number, uint32_t next_block,
             (tree && s->tree_word[tree] < s->tree_word[tree - 1]))
             return dk_bad_pool(c, "span %u has tree %u at index word %u of %llu", number, tree,
                                s->tree_word[tree], DK_LLU(s->index_words));
+    if (!dk_index_layout_is_right(c->d, s))
+        return dk_bad_pool(c, "span %u has an index that is not laid out for its %u pageblocks",
+                           number, s->nr_blocks);
     return true;
 }
 

@@ -47,6 +47,7 @@
 #include "core/zone_internal.h"
 
 #include "core/check.h"
+#include "core/client.h"
 #include "policy/fallback.h"
 #include "policy/watermark_setup.h"
 
@@ -66,10 +67,10 @@ static void fold_free(struct dk_zone *zone, struct dk_pcp_set *set, dk_word delt
     bool more = !(delta >> (DK_WORD_BITS - 1));
     dk_word expected = delta;
     if (more)
-        dk_add_relaxed(&zone->free, delta);
+        dk_add_relaxed(&zone->counts[0].of[DK_COUNT_FREE], delta);
     bool folded = dk_cas(&set->free_delta, &expected, 0);
     if (folded != more)
-        dk_add_relaxed(&zone->free, folded ? delta : (dk_word)0 - delta);
+        dk_add_relaxed(&zone->counts[0].of[DK_COUNT_FREE], folded ? delta : (dk_word)0 - delta);
 }
 
 static void add_free(struct dk_zone *zone, struct dk_pcp_set *set, dk_word n)
@@ -78,6 +79,16 @@ static void add_free(struct dk_zone *zone, struct dk_pcp_set *set, dk_word n)
     dk_word threshold = dk_load_relaxed(&zone->stat_threshold);
     if (dk_unlikely(delta + threshold > 2 * threshold))
         fold_free(zone, set, delta);
+}
+
+/* Shared pools: blocks belong to epochs, which CPUs' shares know nothing of. */
+static void count_free(const struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set,
+                       unsigned epoch, dk_word n)
+{
+    if (d->tags)
+        dk_add_relaxed(&zone->counts[epoch].of[DK_COUNT_FREE], n);
+    else
+        add_free(zone, set, n);
 }
 
 static dk_word open_free(dk_word w)
@@ -95,27 +106,56 @@ static dk_word free_of_type(dk_word w, unsigned type)
     return dk_w_type(w) == type ? open_free(w) : 0;
 }
 
-void dk_zone_account(struct dk_zone *zone, struct dk_pcp_set *set, dk_word from, dk_word to)
+/* Frames of the block if it has this type. */
+static dk_word all_of_type(dk_word w, unsigned type)
+{
+    return dk_w_type(w) == type && !(w & DK_W_OFFLINE) ? DK_BLOCK_FRAMES : 0;
+}
+
+static void add_nonzero(dk_aword *counter, dk_word n)
+{
+    if (n)
+        dk_add_relaxed(counter, n);
+}
+
+/* Types and isolation that have counters of their own. */
+static bool is_special(dk_word from, dk_word to)
+{
+    return dk_w_type(from) >= DECKLE_NR_PCP_TYPES || dk_w_type(to) >= DECKLE_NR_PCP_TYPES ||
+           ((from | to) & DK_W_ISOLATED);
+}
+
+static DK_NOINLINE void account_special(dk_aword *count, dk_word from, dk_word to)
+{
+    add_nonzero(&count[DK_COUNT_FREE_CMA],
+                free_of_type(to, DECKLE_CMA) - free_of_type(from, DECKLE_CMA));
+    add_nonzero(&count[DK_COUNT_FREE_HIGHATOMIC],
+                free_of_type(to, DECKLE_HIGHATOMIC) - free_of_type(from, DECKLE_HIGHATOMIC));
+    add_nonzero(&count[DK_COUNT_FREE_ISOLATED], shut_free(to) - shut_free(from));
+    add_nonzero(&count[DK_COUNT_HIGHATOMIC],
+                all_of_type(to, DECKLE_HIGHATOMIC) - all_of_type(from, DECKLE_HIGHATOMIC));
+    add_nonzero(&count[DK_COUNT_CMA], all_of_type(to, DECKLE_CMA) - all_of_type(from, DECKLE_CMA));
+}
+
+DK_INLINE void account(const struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set,
+                       unsigned epoch, dk_word from, dk_word to)
 {
     dk_word n = open_free(to) - open_free(from);
     if (n)
-        add_free(zone, set, n);
-    if (dk_likely(dk_w_type(from) < DECKLE_NR_PCP_TYPES && dk_w_type(to) < DECKLE_NR_PCP_TYPES &&
-                  !((from | to) & DK_W_ISOLATED)))
-        return;
-    dk_word cma = free_of_type(to, DECKLE_CMA) - free_of_type(from, DECKLE_CMA);
-    if (cma)
-        dk_add_relaxed(&zone->free_cma, cma);
-    dk_word ha = free_of_type(to, DECKLE_HIGHATOMIC) - free_of_type(from, DECKLE_HIGHATOMIC);
-    if (ha)
-        dk_add_relaxed(&zone->free_highatomic, ha);
-    dk_word isolated = shut_free(to) - shut_free(from);
-    if (isolated)
-        dk_add_relaxed(&zone->free_isolated, isolated);
-    dk_word blocks = (dk_word)(dk_w_type(to) == DECKLE_HIGHATOMIC) -
-                     (dk_word)(dk_w_type(from) == DECKLE_HIGHATOMIC);
-    if (blocks)
-        dk_add_relaxed(&zone->highatomic_frames, blocks * DK_BLOCK_FRAMES);
+        count_free(d, zone, set, epoch, n);
+    if (dk_unlikely(is_special(from, to)))
+        account_special(zone->counts[epoch].of, from, to);
+}
+
+void dk_zone_account_in(const struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set,
+                        unsigned epoch, dk_word from, dk_word to)
+{
+    account(d, zone, set, epoch, from, to);
+}
+
+void dk_zone_account(struct dk_call *c, dk_word from, dk_word to)
+{
+    account(c->d, c->zone, c->set, dk_w_epoch(from), from, to);
 }
 
 static uint64_t not_negative(uint64_t n)
@@ -129,15 +169,15 @@ static uint64_t widen(dk_word v)
     return DK_WORD_BITS == 64 ? v : (uint64_t)(int64_t)(int32_t)(uint32_t)v;
 }
 
-uint64_t dk_zone_free_racy(const struct dk_zone *zone)
+uint64_t dk_zone_free_racy(const struct deckle *d, const struct dk_zone *zone)
 {
-    return not_negative(widen(dk_load_relaxed(&zone->free)));
+    return not_negative(widen(dk_zone_count(d, zone, DK_COUNT_FREE)));
 }
 
 uint64_t dk_zone_free_exact(const struct deckle *d, const struct dk_zone *zone)
 {
-    uint64_t sum = widen(dk_load_relaxed(&zone->free));
-    for (uint32_t cpu = 0; cpu < d->nr_cpus; cpu++)
+    uint64_t sum = widen(dk_zone_count(d, zone, DK_COUNT_FREE));
+    for (uint32_t cpu = 0; cpu < d->nr_cpus && !d->tags; cpu++)
         sum += widen(dk_load_relaxed(&dk_set(d, zone->number, cpu)->free_delta));
     return not_negative(sum);
 }
@@ -201,7 +241,7 @@ void dk_block_give(struct dk_call *c, const struct dk_span *span, uint32_t block
         from = w;
         to = dk_w_give(w, n, code);
     } while (!dk_cas(word, &w, to));
-    dk_zone_account(c->zone, c->set, from, to);
+    dk_zone_account(c, from, to);
     if (n && dk_w_class(from) == dk_w_class(to))
         dk_index_show(c->d, span, block, to);
     else
@@ -251,21 +291,14 @@ static dk_word reserved(dk_word w, unsigned n, const struct use *use)
     return use->own ? w | DK_W_OWNED : w;
 }
 
-/* Does a block that the address limit cuts have a run below it? Asked before anything is reserved:
- * a reservation that is undone advances the version, and may have changed the type, for nothing. */
-static bool runs_below(const struct dk_call *c, uint32_t block, unsigned limit)
-{
-    return dk_line_run_code_below(dk_line(c->d, block), limit) + c->take->order <= DK_BLOCK_ORDER;
-}
-
-static unsigned take_from_block(struct dk_call *c, const struct dk_span *span, uint32_t block,
-                                const struct use *use, uint32_t *fis, unsigned want)
+static unsigned work_in_block(struct dk_call *c, const struct dk_span *span, uint32_t block,
+                              const struct use *use, uint32_t *fis, unsigned want)
 {
     struct deckle *d = c->d;
     unsigned order = c->take->order, n;
     dk_aword *word = &d->words[block];
     dk_word w = dk_load_seq(word), from, to;
-    if (use->limit < DK_BLOCK_FRAMES && !runs_below(c, block, use->limit))
+    if (use->limit < DK_BLOCK_FRAMES && !dk_runs_below(c, block, use->limit))
         return 0;
     do {
         if ((w & (use->unowned ? DK_W_SHUT | DK_W_OWNED : DK_W_SHUT)) ||
@@ -281,16 +314,26 @@ static unsigned take_from_block(struct dk_call *c, const struct dk_span *span, u
         from = w;
         to = reserved(w, n << order, use);
     } while (!dk_cas(word, &w, to));
-    dk_zone_account(c->zone, c->set, from, to);
+    dk_zone_account(c, from, to);
 
     uint16_t offsets[DK_REFILL_MAX];
     bool rolled_back = false;
     unsigned got = dk_line_claim(dk_line(d, block), order, use->limit, offsets, n, &rolled_back);
     for (unsigned i = 0; i < got; i++)
         fis[i] = block * DK_BLOCK_FRAMES + offsets[i];
+    dk_tag(d, order, fis, got);
     settle(c, span, block, from, to);
     if (got < n || rolled_back)
         dk_block_give(c, span, block, (n - got) << order);
+    return got;
+}
+
+static unsigned take_from_block(struct dk_call *c, const struct dk_span *span, uint32_t block,
+                                const struct use *use, uint32_t *fis, unsigned want)
+{
+    dk_intent_begin(c->intent, block);
+    unsigned got = work_in_block(c, span, block, use, fis, want);
+    dk_intent_end(c->intent);
     return got;
 }
 
@@ -317,14 +360,16 @@ static void disown(struct dk_call *c, uint32_t block)
 {
     struct dk_span *span = dk_span_of_block(c->d, c->zone, block);
     dk_aword *word = &c->d->words[block];
+    dk_intent_begin(c->intent, block);
     dk_word w = dk_load_seq(word);
     while (span && (w & DK_W_OWNED)) {
         dk_word from = w, to = (w & ~DK_W_OWNED) + DK_W_VERSION_ONE;
         if (dk_cas(word, &w, to)) {
             dk_index_move(c->d, span, block, from, to);
-            return;
+            break;
         }
     }
+    dk_intent_end(c->intent);
 }
 
 static unsigned take_from_current(struct dk_call *c, uint32_t *fis, unsigned want)
@@ -578,7 +623,8 @@ static unsigned search(struct dk_call *c, uint32_t *fis, unsigned want)
     unsigned n = 0;
     if (dk_alloc_highatomic_first(flags))
         n = take_special(c, DECKLE_HIGHATOMIC, fis, want);
-    if (!n && dk_cma_first(flags, dk_zone_free_racy(c->zone), dk_load_relaxed(&c->zone->free_cma)))
+    if (!n && dk_cma_first(flags, dk_zone_free_racy(c->d, c->zone),
+                           dk_zone_count(c->d, c->zone, DK_COUNT_FREE_CMA)))
         n = take_special(c, DECKLE_CMA, fis, want);
     if (!n)
         n = take_own_type(c, fis, want);
@@ -593,132 +639,70 @@ static unsigned search(struct dk_call *c, uint32_t *fis, unsigned want)
     return n;
 }
 
-/* ---- failure
- * ---------------------------------------------------------------------------------- */
-
-static bool tree_empty(struct dk_call *c, uint32_t tree, uint64_t *version)
-{
-    bool group = tree >= DK_GROUP_BASE;
-    unsigned shift = group ? c->take->order - DK_BLOCK_ORDER : 0;
-    DK_FOR_EACH_WINDOW(c, w) {
-        uint32_t base = w.span->first_block;
-        uint32_t lo = ((base + w.first) >> shift) - (base >> shift);
-        uint32_t hi = w.whole == w.span->nr_blocks ? UINT32_MAX
-                                                   : ((base + w.whole) >> shift) - (base >> shift);
-        if (!dk_index_empty(c->d, w.span, tree, lo, hi, version))
-            return false;
-    }
-    return true;
-}
-
-/* The block that the address limit cuts: no run below the limit, and W unchanged, is as good as
- * empty. */
-static bool cut_blocks_empty(struct dk_call *c, uint64_t *version)
-{
-    DK_FOR_EACH_WINDOW(c, w) {
-        if (!w.partial)
-            continue;
-        uint32_t block = w.span->first_block + w.whole;
-        dk_word v = dk_load_seq(&c->d->words[block]);
-        *version += v;
-        if (!(v & DK_W_SHUT) && runs_below(c, block, w.partial))
-            return false;
-    }
-    return true;
-}
-
-static bool type_fits(const struct dk_take *take, unsigned type)
-{
-    if (type == DECKLE_CMA)
-        return take->flags & DK_ALLOC_CMA;
-    if (type == DECKLE_HIGHATOMIC)
-        return dk_alloc_highatomic_first(take->flags) || dk_alloc_highatomic_last(take->flags);
-    return type == take->type || !(take->flags & DK_ALLOC_NOFRAGMENT);
-}
-
-/* Without a limit the roots say it. The trees of a type, largest run first, are neighbours. */
-static bool roots_show_nothing(struct dk_call *c, uint64_t *version)
-{
-    unsigned order = c->take->order;
-    DK_FOR_EACH_SPAN(c->d, c->zone, span) {
-        if (order > DK_BLOCK_ORDER &&
-            !dk_index_roots_empty(c->d, span, dk_group_class(order), 1, version))
-            return false;
-        for (unsigned type = 0; type <= DECKLE_CMA && order <= DK_BLOCK_ORDER; type++) {
-            uint32_t tree = dk_class(type, DK_BLOCK_ORDER, false), nr = DK_RUNS - order;
-            if (!type_fits(c->take, type))
-                continue;
-            if (!dk_index_roots_empty(c->d, span, tree, nr, version) ||
-                (type < DK_PCP_TYPES &&
-                 !dk_index_roots_empty(c->d, span, tree + DK_OWNED_BASE, nr, version)))
-                return false;
-        }
-    }
-    return true;
-}
-
-static bool nothing_shown(struct dk_call *c, uint64_t *version)
-{
-    unsigned order = c->take->order;
-    if (!c->take->limit_pfn)
-        return roots_show_nothing(c, version);
-    if (order > DK_BLOCK_ORDER)
-        return tree_empty(c, dk_group_class(order), version);
-    for (unsigned type = 0; type <= DECKLE_CMA; type++) {
-        for (unsigned run = order; type_fits(c->take, type) && run <= DK_BLOCK_ORDER; run++) {
-            if (!tree_empty(c, dk_class(type, run, false), version))
-                return false;
-            if (type < DK_PCP_TYPES && !tree_empty(c, dk_class(type, run, true), version))
-                return false;
-        }
-    }
-    return order == DK_BLOCK_ORDER || cut_blocks_empty(c, version);
-}
-
-/* Contract rule 6: twice, with the same versions. */
-static bool was_empty(struct dk_call *c)
-{
-    uint64_t first = 0, second = 0;
-    return nothing_shown(c, &first) && nothing_shown(c, &second) && first == second;
-}
-
 /* ---- entry points
  * ------------------------------------------------------------------------------ */
 
 unsigned dk_zone_take(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set,
                       const struct dk_take *take, uint32_t *fis, unsigned want, enum dk_short *why)
 {
-    struct dk_call c = {d, zone, set, take};
-    for (unsigned tries = 0; tries < SEARCH_TRIES; tries++) {
-        unsigned n = take->order > DK_BLOCK_ORDER ? dk_group_take(&c, fis, want)
-                                                  : search(&c, fis, want);
-        if (n) {
-            *why = DK_SHORT_NONE;
-            return n;
-        }
-        if (was_empty(&c)) {
-            *why = DK_SHORT_EMPTY;
-            return 0;
-        }
-    }
+    struct dk_call c = {d, zone, set, take, NULL};
+    unsigned n = 0;
     *why = DK_SHORT_CONTENDED;
-    return 0;
+    if (!dk_intent_open(d, &c.intent))
+        return 0;
+    for (unsigned tries = 0; tries < SEARCH_TRIES && *why == DK_SHORT_CONTENDED; tries++) {
+        n = take->order > DK_BLOCK_ORDER ? dk_group_take(&c, fis, want) : search(&c, fis, want);
+        if (n)
+            *why = DK_SHORT_NONE;
+        else if (dk_zone_was_empty(&c))
+            *why = DK_SHORT_EMPTY;
+    }
+    dk_intent_close(c.intent);
+    return n;
 }
 
-bool dk_zone_shows_nothing(struct deckle *d, struct dk_zone *zone, const struct dk_take *take,
-                           uint64_t *version)
+/* In a private pool there is such a block; what a shared one says may be damaged. */
+static const struct dk_span *span_of_blocks(struct dk_call *c, uint32_t fi, unsigned order)
 {
-    struct dk_call c = {d, zone, NULL, take};
-    return nothing_shown(&c, version);
+    const struct dk_span *span = dk_span_of_block(c->d, c->zone, fi / DK_BLOCK_FRAMES);
+    uint32_t blocks = order > DK_BLOCK_ORDER ? 1u << (order - DK_BLOCK_ORDER) : 1;
+    if (!c->d->tags ||
+        (span && !(fi & ((1u << order) - 1)) &&
+         fi / DK_BLOCK_FRAMES - span->first_block <= span->nr_blocks - blocks))
+        return span;
+    dk_bad_state(c->d, fi, order);
+    return NULL;
+}
+
+/* Blocks of one order that lie in one pageblock. */
+static void give_frames(struct dk_call *c, const struct dk_span *span, unsigned order,
+                        const uint32_t *fis, unsigned n)
+{
+    uint32_t block = fis[0] / DK_BLOCK_FRAMES;
+    if (!dk_intent_named(c, block)) {
+        dk_block_abandon(c, span, block, order, fis, n);
+        return;
+    }
+    dk_untag(c->d, order, fis, n);
+    unsigned cleared = dk_line_release(dk_line(c->d, block), order, fis, n);
+    if (cleared != n << order)
+        dk_bad_state(c->d, fis[0], order);
+    dk_block_give(c, span, block, cleared);
+    dk_intent_end(c->intent);
 }
 
 void dk_zone_give(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set, unsigned order,
                   const uint32_t *fis, unsigned n)
 {
-    struct dk_call c = {d, zone, set, NULL};
+    struct dk_call c = {d, zone, set, NULL, NULL};
+    dk_intent_open(d, &c.intent); /* without one a give goes another way (dk_block_abandon) */
     for (unsigned i = 0; i < n;) {
         uint32_t block = fis[i] / DK_BLOCK_FRAMES;
-        const struct dk_span *span = dk_span_of_block(d, zone, block);
+        const struct dk_span *span = span_of_blocks(&c, fis[i], order);
+        if (!span) {
+            i++;
+            continue;
+        }
         if (order >= DK_BLOCK_ORDER) {
             for (uint32_t b = block; b < block + (1u << (order - DK_BLOCK_ORDER)); b++)
                 dk_block_give_whole(&c, span, b);
@@ -728,11 +712,9 @@ void dk_zone_give(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set
         unsigned first = i;
         while (i < n && fis[i] / DK_BLOCK_FRAMES == block)
             i++;
-        unsigned cleared = dk_line_release(dk_line(d, block), order, fis + first, i - first);
-        if (cleared != (i - first) << order)
-            dk_bad_state(d, fis[first], order);
-        dk_block_give(&c, span, block, cleared);
+        give_frames(&c, span, order, fis + first, i - first);
     }
+    dk_intent_close(c.intent);
 }
 
 uint32_t dk_zone_suitable(const struct deckle *d, const struct dk_zone *zone, unsigned order)

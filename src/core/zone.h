@@ -57,7 +57,7 @@ void dk_zone_split_whole(struct deckle *d, uint32_t fi);
 
 /* Frames free now, deltas of the CPUs left out (racy) or summed (exact when quiet). Never below
  * 0. */
-uint64_t dk_zone_free_racy(const struct dk_zone *zone);
+uint64_t dk_zone_free_racy(const struct deckle *d, const struct dk_zone *zone);
 uint64_t dk_zone_free_exact(const struct deckle *d, const struct dk_zone *zone);
 
 /* Bit per migratetype: does a free run of >= order exist, as the roots of the index see it? */

@@ -9,6 +9,7 @@
 
 #include "core/block.h"
 #include "core/index.h"
+#include "core/intent.h"
 #include "core/section.h"
 #include "core/zone.h"
 
@@ -18,6 +19,7 @@ struct dk_call {
     struct dk_zone *zone;
     struct dk_pcp_set *set;
     const struct dk_take *take;
+    dk_aword *intent; /* shared pools: the call's slot (intent.h) */
 };
 
 /* Iterate the spans of a zone. */
@@ -32,8 +34,10 @@ static inline struct dk_span *dk_span_at(const struct deckle *d, uint32_t number
 struct dk_span *dk_span_of_block(const struct deckle *d, const struct dk_zone *zone,
                                  uint32_t block);
 
-/* Count what a change of W did to the zone. */
-void dk_zone_account(struct dk_zone *zone, struct dk_pcp_set *set, dk_word from, dk_word to);
+/* Count what a change of W did to the zone; or to an epoch of it, in shared pools. */
+void dk_zone_account(struct dk_call *c, dk_word from, dk_word to);
+void dk_zone_account_in(const struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set,
+                        unsigned epoch, dk_word from, dk_word to);
 
 /* n frames of the block came back and their bits are clear: add them, raise the run, show the
  * block. n may be 0: what a rolled-back claim owes. */
@@ -43,6 +47,30 @@ void dk_block_give(struct dk_call *c, const struct dk_span *span, uint32_t block
  */
 unsigned dk_block_take(struct dk_call *c, const struct dk_span *span, uint32_t block, uint32_t *fis,
                        unsigned want);
+/* Name the block in the call's slot, if it has one. false: a shared pool, and no slot was free. */
+static inline bool dk_intent_named(struct dk_call *c, uint32_t block)
+{
+    dk_intent_begin(c->intent, block);
+    return c->intent || !c->d->intents;
+}
+
+/* A give that found no slot for its intent: the frames lose their tags and the block is closed
+ * until somebody counts it again (reap.c), who finds them free. */
+void dk_block_abandon(struct dk_call *c, const struct dk_span *span, uint32_t block, unsigned order,
+                      const uint32_t *fis, unsigned n);
+/* Close a block to takers until it is counted again. */
+void dk_block_quarantine(struct deckle *d, const struct dk_span *span, uint32_t block);
+
+/* Does a block that the address limit cuts have a run below it? Asked before anything is reserved:
+ * a reservation that is undone advances the version, and may have changed the type, for nothing. */
+static inline bool dk_runs_below(const struct dk_call *c, uint32_t block, unsigned limit)
+{
+    return dk_line_run_code_below(dk_line(c->d, block), limit) + c->take->order <= DK_BLOCK_ORDER;
+}
+
+/* zone_empty.c: at one instant of the call no block that fits lay outside unfinished operations
+ * (contract rule 6). */
+bool dk_zone_was_empty(struct dk_call *c);
 
 /* The block as a whole: from free to allocated with this type (DK_NONE = its own; false if it may
  * not have it), and back. isolated: take it although it is isolated. */

@@ -64,7 +64,7 @@ static void build_lists(const struct deckle *d, struct dk_zonelist *copy)
 }
 
 /* On a pool of one node the preferred zone depends on the request's highest zone alone. */
-static void note_fast_zones(struct deckle *d)
+void dk_zonelists_follow(struct deckle *d)
 {
     for (uint32_t type = 0; type < DK_ARRAY_LEN(d->fast_zone); type++) {
         struct dk_zonelist_walk walk;
@@ -83,5 +83,5 @@ void dk_zonelists_rebuild(struct deckle *d)
 
     build_lists(d, &d->zonelists[(size_t)(epoch & 1) * d->sb->nr_nodes * 2]);
     dk_a32_exchange(&d->sb->zonelist_epoch, epoch);
-    note_fast_zones(d);
+    dk_zonelists_follow(d);
 }

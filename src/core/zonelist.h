@@ -77,6 +77,9 @@ DK_INLINE struct dk_zone *dk_zonelist_first(const struct deckle *d, const struct
     return dk_zonelist_next(d, w);
 }
 
+/* The handle's fast_zone, from the current lists. */
+void dk_zonelists_follow(struct deckle *d);
+
 /* Set-up: all lists anew, from the zones that are populated now, and the handle's fast_zone. */
 void dk_zonelists_rebuild(struct deckle *d);
 

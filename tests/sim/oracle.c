@@ -322,7 +322,7 @@ static const char *balance(bool cached_too)
     for (uint32_t z = 0; z < sim_pool->sb->nr_zones; z++) {
         const struct dk_zone *zone = &sim_pool->zones[z];
         free_frames += dk_zone_free_exact(sim_pool, zone);
-        isolated += dk_load_relaxed(&zone->free_isolated);
+        isolated += dk_zone_count(sim_pool, zone, DK_COUNT_FREE_ISOLATED);
         dk_pcp_for_each(sim_pool, zone, count_cached, &cached);
     }
     for (uint64_t p = 0; p < sim_frames; p++)

@@ -67,14 +67,15 @@ void dk_zone_give(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set
         }
     }
     dk_a32_add_relaxed(&f->shared_free, n << order);
-    dk_add_relaxed(&f->zone.free, n << order);
+    dk_add_relaxed(&f->zone.counts[0].of[DK_COUNT_FREE], n << order);
     if (f->on_give)
         f->on_give(f);
 }
 
-uint64_t dk_zone_free_racy(const struct dk_zone *zone)
+uint64_t dk_zone_free_racy(const struct deckle *d, const struct dk_zone *zone)
 {
-    return dk_load_relaxed(&zone->free);
+    (void)d;
+    return dk_load_relaxed(&zone->counts[0].of[DK_COUNT_FREE]);
 }
 
 static inline bool fixture_take_block(struct fixture *f, uint32_t fi, unsigned order)
@@ -105,7 +106,7 @@ static __attribute__((noinline, unused)) unsigned fixture_take(struct fixture *f
     }
     dk_a32_store_relaxed(&f->next, at << order);
     dk_a32_add_relaxed(&f->shared_free, (uint32_t)0 - (got << order));
-    dk_add_relaxed(&f->zone.free, (dk_word)0 - ((dk_word)got << order));
+    dk_add_relaxed(&f->zone.counts[0].of[DK_COUNT_FREE], (dk_word)0 - ((dk_word)got << order));
     return got;
 }
 
@@ -172,6 +173,7 @@ static inline struct fixture *fixture_make(enum dk_pcp_kind kind, uint32_t nr, u
     f->d.zones = &f->zone;
     f->d.nr_cpus = cpus;
     f->d.kind = kind;
+    f->d.cell_mine = DK_CELL_FULL;
     f->d.max_order = 10;
     f->d.cpu_nodes = f->cpu_nodes;
     f->d.set_bytes = (uint32_t)dk_pcp_set_bytes(&shape, f->d.list_off, f->d.slot_cap);
@@ -186,7 +188,7 @@ static inline struct fixture *fixture_make(enum dk_pcp_kind kind, uint32_t nr, u
     f->d.pcp = f->sets;
     f->sb.page_shift = 12;
     dk_store_relaxed(&f->zone.managed, nr);
-    dk_store_relaxed(&f->zone.free, nr);
+    dk_store_relaxed(&f->zone.counts[0].of[DK_COUNT_FREE], nr);
     dk_store_relaxed(&f->zone.low, nr / 400);
     dk_store_relaxed(&f->zone.high, nr / 350);
     dk_a32_store_relaxed(&f->shared_free, nr);

@@ -27,7 +27,7 @@ struct bad_field {
 static const struct bad_field bad_fields[] = {
     {FIELD(size), 0, DECKLE_EINVAL},
     {FIELD(size), sizeof(struct deckle_config) - 1, DECKLE_EINVAL},
-    {FIELD(features), 1u << 5, DECKLE_EINVAL},
+    {FIELD(features), 1u << 6, DECKLE_EINVAL},
     {FIELD(page_shift), 9, DECKLE_EINVAL},
     {FIELD(page_shift), 31, DECKLE_EINVAL},
     {FIELD(max_order), 8, DECKLE_EINVAL},
@@ -378,7 +378,7 @@ struct damage {
 
 static const struct damage damages[] = {
     DAMAGE(magic, 0, DECKLE_ECORRUPT),
-    DAMAGE(version, 2, DECKLE_EVERSION),
+    DAMAGE(version, DK_META_VERSION + 1, DECKLE_EVERSION),
     DAMAGE(word_bits, DK_WORD_BITS ^ 96, DECKLE_EVERSION),
     DAMAGE(total_bytes, UINT64_MAX, DECKLE_ECORRUPT),
     DAMAGE(total_bytes, 4096, DECKLE_ECORRUPT),

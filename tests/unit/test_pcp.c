@@ -422,7 +422,7 @@ static void pressure(void **state)
         fill(f, dk_pcp_list(1, 2), fis, 10);
 
         /* At low: the lists hold nothing, each free goes through, one block a refill. */
-        dk_store_relaxed(&f->zone.free, low);
+        dk_store_relaxed(&f->zone.counts[0].of[DK_COUNT_FREE], low);
         assert_int_equal(dk_pcp_refill_want(&f->d, &f->zone, 0, dk_pcp_list(3, 0)), 1);
         assert_int_equal(held(f), 0);
         assert_int_equal(dk_a32_load_relaxed(&dk_set(&f->d, 0, 0)->pages_high), 0);
@@ -432,14 +432,14 @@ static void pressure(void **state)
 
         /* Between the marks, coming from below: still nothing, or refill and drain would take
          * turns. */
-        dk_store_relaxed(&f->zone.free, (low + mark) / 2);
+        dk_store_relaxed(&f->zone.counts[0].of[DK_COUNT_FREE], (low + mark) / 2);
         assert_int_equal(dk_pcp_refill_want(&f->d, &f->zone, 0, LIST0), 1);
         assert_int_equal(fixture_take(f, 0, &fi, 1), 1);
         fixture_release(f, LIST0, fi);
         assert_int_equal(held(f), 0);
 
         /* Above high: as before. */
-        dk_store_relaxed(&f->zone.free, mark + 100000);
+        dk_store_relaxed(&f->zone.counts[0].of[DK_COUNT_FREE], mark + 100000);
         assert_true(dk_pcp_refill_want(&f->d, &f->zone, 0, LIST0) > 1);
         assert_true(stat_of(f, 0, LIST0).high >= high);
         assert_sizes(f);
@@ -449,7 +449,7 @@ static void pressure(void **state)
             dk_pcp_refill_want(&f->d, &f->zone, 0, LIST0);
         assert_true(stat_of(f, 0, LIST0).high > high);
         for (unsigned i = 0; i < 3000; i++) {
-            dk_store_relaxed(&f->zone.free, (low + mark) / 2);
+            dk_store_relaxed(&f->zone.counts[0].of[DK_COUNT_FREE], (low + mark) / 2);
             assert_int_equal(fixture_take(f, 0, &fi, 1), 1);
             fixture_release(f, LIST0, fi);
         }

@@ -210,7 +210,7 @@ static void plant_zonelist_twice(struct deckle *d)
 
 static void plant_free(struct deckle *d)
 {
-    dk_add_relaxed(&normal_zone(d)->free, 1);
+    dk_add_relaxed(&normal_zone(d)->counts[0].of[DK_COUNT_FREE], 1);
 }
 static void plant_free_delta(struct deckle *d)
 {
@@ -218,23 +218,23 @@ static void plant_free_delta(struct deckle *d)
 }
 static void plant_free_cma(struct deckle *d)
 {
-    dk_add_relaxed(&normal_zone(d)->free_cma, (dk_word)-1);
+    dk_add_relaxed(&normal_zone(d)->counts[0].of[DK_COUNT_FREE_CMA], (dk_word)-1);
 }
 static void plant_free_highatomic(struct deckle *d)
 {
-    dk_add_relaxed(&normal_zone(d)->free_highatomic, 1);
+    dk_add_relaxed(&normal_zone(d)->counts[0].of[DK_COUNT_FREE_HIGHATOMIC], 1);
 }
 static void plant_free_isolated(struct deckle *d)
 {
-    dk_store_relaxed(&movable_zone(d)->free_isolated, 0);
+    dk_store_relaxed(&movable_zone(d)->counts[0].of[DK_COUNT_FREE_ISOLATED], 0);
 }
 static void plant_highatomic(struct deckle *d)
 {
-    dk_store_relaxed(&normal_zone(d)->highatomic_frames, 1024);
+    dk_store_relaxed(&normal_zone(d)->counts[0].of[DK_COUNT_HIGHATOMIC], 1024);
 }
 static void plant_cma(struct deckle *d)
 {
-    dk_store_relaxed(&normal_zone(d)->cma, 512);
+    dk_store_relaxed(&normal_zone(d)->counts[0].of[DK_COUNT_CMA], 512);
 }
 static void plant_present(struct deckle *d)
 {
@@ -269,7 +269,7 @@ static void plant_refilled(struct deckle *d)
 
 static const struct plant plants[] = {
     {plant_magic, "the superblock begins with", ALWAYS, 0},
-    {plant_version, "version is 2, not in 1 ... 1", ALWAYS, 0},
+    {plant_version, "version is 3, not in 2 ... 2", ALWAYS, 0},
     {plant_page_shift, "page_shift is 9, not in 10 ... 30", ALWAYS, 0},
     {plant_max_order, "nr_trees is", ALWAYS, 0},
     {plant_nr_cpus, "the handle knows 2 CPUs", ALWAYS, 0},

@@ -288,6 +288,8 @@ uint64_t deckle_destroy(struct deckle *d)
     if (h->magic != HOSTED_MAGIC)
         return 0;
     hosted_stop_daemons(h);
+    if (h->file_head)
+        return hosted_leave(d);
     frames = deckle_exit(d, hosted_leak);
     hosted_annotate_end(h);
     hosted_unmap_frames(h);
@@ -310,8 +312,10 @@ int64_t deckle_pfn(const struct deckle *d, const void *address)
 
     if (!h)
         return DECKLE_EINVAL;
-    pfn = (uint64_t)(uintptr_t)address >> h->page_shift;
-    return pfn - h->first_pfn < h->nr_frames ? (int64_t)pfn : DECKLE_ENOENT;
+    if (h->magic != HOSTED_MAGIC)
+        return DECKLE_EINVAL;
+    pfn = ((uint64_t)(uintptr_t)address - (uint64_t)(uintptr_t)h->frames) >> h->page_shift;
+    return pfn < h->nr_frames ? (int64_t)(h->first_pfn + pfn) : DECKLE_ENOENT;
 }
 
 void *deckle_base(const struct deckle *d, uint64_t *bytes)
@@ -320,5 +324,5 @@ void *deckle_base(const struct deckle *d, uint64_t *bytes)
 
     if (bytes)
         *bytes = h ? h->nr_frames << h->page_shift : 0;
-    return h ? hosted_address(h, h->first_pfn) : NULL;
+    return h ? h->frames : NULL;
 }

@@ -195,6 +195,18 @@ void hosted_leak(void *ctx, const struct deckle_allocated *block)
     dk_text_end(&t);
 }
 
+void hosted_left(struct hosted *h, uint64_t frames)
+{
+    char line[128];
+    struct dk_text t;
+
+    if ((h->flags & DECKLE_CREATE_QUIET) || !frames)
+        return;
+    dk_text_begin(&t, line, sizeof(line), emit, NULL);
+    dk_text_printf(&t, "deckle: still allocated, and given back: %llu frames\n", DK_LLU(frames));
+    dk_text_end(&t);
+}
+
 void hosted_hooks(struct hosted *h, struct deckle_host *host)
 {
     *host = (struct deckle_host){.size = sizeof(*host), .ctx = h, .cpu = cpu_of_kernel, .bad = bad};

@@ -9,8 +9,9 @@
 #include "base/atomic.h"
 
 /*
- * What deckle_create knows of its pool. It lies in front of the handle, in the same mapping, so
- * that the functions that are given a handle find it; the hooks get it as their context.
+ * What deckle_create and deckle_open_shared know of a pool. It lies in front of the handle, in the
+ * same mapping, so that the functions that are given a handle find it; the hooks get it as their
+ * context.
  */
 struct hosted {
     uint64_t magic;
@@ -19,7 +20,8 @@ struct hosted {
     uint32_t flags;
     void *frames;          /* mapping of the frames */
     size_t frame_bytes;
-    size_t metadata_bytes; /* mapping that this struct begins */
+    size_t metadata_bytes; /* mapping that this struct begins: the handle, and of a private pool
+                            * the metadata */
     void (*bad)(void *ctx, const struct deckle_bad_report *report);
     void (*leak)(void *ctx, const struct deckle_allocated *block);
     void *ctx;
@@ -29,7 +31,15 @@ struct hosted {
     struct daemons *daemons;            /* NULL: no background threads */
     struct deckle_pressure_hooks user;  /* as given; size 0 = none */
     struct deckle_pressure_hooks hooks; /* with what the host adds */
+    /* Shared pools (shared.h) alone: */
+    void *file_head;       /* mapping of the file's header and metadata; NULL = a private pool */
+    size_t file_head_bytes;
+    uint64_t identity;     /* of this client, 0 = none */
+    int lock_fd;           /* never mapped: see pool_lock.c */
 };
+
+/* hosted.flags beside DECKLE_CREATE_… */
+#define HOSTED_READ_ONLY (1u << 31)
 
 #define HOSTED_MAGIC UINT64_C(0x64656b636c652b6c)
 #define HOSTED_BYTES 4096u
@@ -43,13 +53,16 @@ static inline struct hosted *hosted_of(const struct deckle *d)
 
 static inline void *hosted_address(const struct hosted *h, uint64_t pfn)
 {
-    return (void *)(uintptr_t)(pfn << h->page_shift);
+    return (char *)h->frames + ((pfn - h->first_pfn) << h->page_shift);
 }
 
 /* ---- hooks.c ------------------------------------------------------------------------------- */
 
 /* Fill the hooks of h's pool: what this process, C library and kernel have. */
 void hosted_hooks(struct hosted *h, struct deckle_host *host);
+
+/* Of frames that go back when their client leaves a shared pool. */
+void hosted_left(struct hosted *h, uint64_t frames);
 
 /* A line for a block that is still allocated. */
 void hosted_leak(void *ctx, const struct deckle_allocated *block);
@@ -79,6 +92,15 @@ void hosted_stop_daemons(struct hosted *h);
 int hosted_map_frames(struct hosted *h, size_t bytes, size_t align, enum deckle_pages pages);
 int hosted_populate(struct hosted *h);
 void hosted_unmap_frames(struct hosted *h);
+
+/* bytes of address space without access, at a multiple of align (a power of two); NULL and errno if
+ * there is none. */
+char *hosted_reserve(size_t bytes, size_t align);
+
+/* ---- shared.c ------------------------------------------------------------------------------ */
+
+/* deckle_destroy of a shared pool's handle. */
+uint64_t hosted_leave(struct deckle *d);
 
 /* ---- topology.c ---------------------------------------------------------------------------- */
 

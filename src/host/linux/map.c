@@ -22,8 +22,7 @@
 
 #define RESERVE_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 
-/* bytes of address space at a multiple of align; NULL if there is none. */
-static char *reserve(size_t bytes, size_t align)
+char *hosted_reserve(size_t bytes, size_t align)
 {
     size_t room = bytes + align;
     char *at, *start;
@@ -69,7 +68,7 @@ static int give_access(char *start, size_t bytes, enum deckle_pages pages)
 
 int hosted_map_frames(struct hosted *h, size_t bytes, size_t align, enum deckle_pages pages)
 {
-    char *start = reserve(bytes, align);
+    char *start = hosted_reserve(bytes, align);
 
     if (!start)
         return DECKLE_EBACKING;
