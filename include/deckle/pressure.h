@@ -348,7 +348,8 @@ DECKLE_API int deckle_tunable_get(const struct deckle *d, const char *name, uint
 
 /* Write. Errors: ENOENT, EINVAL (number of values, or out of range; nothing changes), ENOTSUP
  * (compact_memory without a migrate hook), EBUSY (compact_memory, drop_caches: the task is
- * reclaiming already), EPERM (a shared pool of which the caller is no client). Marks, caches and reserves follow at once. Set-up. */
+ * reclaiming already), EPERM (a shared pool of which the caller is no client). Marks, caches and
+ * reserves follow at once. Set-up. */
 DECKLE_API int deckle_tunable_set(struct deckle *d, const char *name, const uint64_t *values,
                                   uint32_t nr);
 

@@ -47,8 +47,8 @@ bool dk_highatomic_release(struct dk_request *r, bool force)
     struct dk_zonelist_walk walk;
     struct dk_zone *zone = dk_request_first_zone(r, &walk);
     for (; zone; zone = dk_zonelist_next(r->d, &walk))
-        if (dk_highatomic_may_release(dk_zone_count(r->d, zone, DK_COUNT_HIGHATOMIC), DK_BLOCK_FRAMES,
-                                      force) &&
+        if (dk_highatomic_may_release(dk_zone_count(r->d, zone, DK_COUNT_HIGHATOMIC),
+                                      DK_BLOCK_FRAMES, force) &&
             release_in(r->d, zone, r->type))
             return true;
     return false;
