@@ -26,13 +26,13 @@
 #include "testing.h"
 
 extern const struct sim_case sim_cases_block[], sim_cases_index[], sim_cases_cache[],
-    sim_cases_setup[], sim_cases_narrow[];
+    sim_cases_setup[], sim_cases_pressure[], sim_cases_narrow[];
 
 static const struct sim_case *const tables[] = {
 #ifdef SIM_NARROW
     sim_cases_narrow,
 #else
-    sim_cases_block, sim_cases_index, sim_cases_cache, sim_cases_setup,
+    sim_cases_block, sim_cases_index, sim_cases_cache, sim_cases_setup, sim_cases_pressure,
 #endif
 };
 

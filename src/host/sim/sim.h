@@ -37,7 +37,7 @@
 
 #define SIM_THREADS 4u   /* at most */
 #define SIM_DEPTH   3u   /* the thread itself and handlers on top of each other */
-#define SIM_CHOICES 4096u /* of one run */
+#define SIM_CHOICES 16384u /* of one run */
 
 struct sim_choice {
     uint32_t step; /* number of the access before which, or at which, it is made */
