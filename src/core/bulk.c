@@ -175,8 +175,7 @@ int64_t deckle_alloc_bulk_request(struct deckle *d, const struct deckle_request 
 }
 
 /* What this CPU's list holds, for plain flags: no mark is looked at, as for a single frame. */
-static DK_NOINLINE void fill_from_list(struct deckle *d, uint32_t gfp, struct fill *f,
-                                       const void *caller)
+static void fill_from_list(struct deckle *d, uint32_t gfp, struct fill *f, const void *caller)
 {
     unsigned place = dk_gfp_place(gfp), n, want;
     uint32_t zone = dk_a32_load_relaxed(&d->fast_zone[place & DK_PLACE_ZONE]);

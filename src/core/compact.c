@@ -85,7 +85,7 @@ bool dk_zone_compact_suitable(const struct deckle *d, struct dk_zone *zone, unsi
 /* ---- for a request --------------------------------------------------------------------------- */
 
 /* The captured block becomes the request's. */
-static int64_t give_captured(struct dk_request *r, struct dk_zone *zone, uint32_t fi)
+static DK_NOINLINE int64_t give_captured(struct dk_request *r, struct dk_zone *zone, uint32_t fi)
 {
     struct dk_pcp_set *set = dk_stat_set(r->d, zone->number);
     uint64_t pfn = 0;

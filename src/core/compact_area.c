@@ -216,7 +216,7 @@ static bool prepare_target(struct area *a, uint32_t from, uint32_t to, uint8_t s
     return false;
 }
 
-static int call_hook(struct area *a, uint32_t from, uint32_t to, uint8_t s)
+static DK_NOINLINE int call_hook(struct area *a, uint32_t from, uint32_t to, uint8_t s)
 {
     struct deckle *d = a->c->d;
     const struct deckle_pressure_hooks *hooks = dk_hooks(d);

@@ -74,7 +74,7 @@ static bool is_target(const struct dk_free_scanner *f, dk_word w, unsigned order
             (f->any_type && type < DECKLE_NR_PCP_TYPES));
 }
 
-static bool is_stuck(const struct deckle *d, uint32_t block)
+static DK_NOINLINE bool is_stuck(const struct deckle *d, uint32_t block)
 {
     struct dk_area_survey survey;
     dk_area_survey(d, block * DK_BLOCK_FRAMES, DK_BLOCK_ORDER, &survey);
@@ -98,7 +98,8 @@ static void forget_all(struct dk_zone *zone)
         dk_a32_store_relaxed(&zone->compact.stuck[i], 0);
 }
 
-static uint32_t take_from_remembered(struct dk_free_scanner *f, unsigned order, uint32_t avoid)
+static DK_NOINLINE uint32_t take_from_remembered(struct dk_free_scanner *f, unsigned order,
+                                                 uint32_t avoid)
 {
     struct dk_take take = {.order = order};
     struct dk_call call = {f->d, f->zone, dk_stat_set(f->d, f->zone->number), &take, NULL};
@@ -213,7 +214,7 @@ static enum dk_area_result empty(struct scan *s, const struct dk_span *span, uin
 }
 
 /* The area of the pageblock that takes the fewest moves; DK_NONE if all hold something fixed. */
-static uint32_t best_area(const struct dk_compaction *c, uint32_t block, unsigned order)
+static DK_NOINLINE uint32_t best_area(const struct dk_compaction *c, uint32_t block, unsigned order)
 {
     uint32_t first = block * DK_BLOCK_FRAMES, best = DK_NONE;
     unsigned fewest = DK_BLOCK_FRAMES + 1;

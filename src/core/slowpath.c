@@ -19,6 +19,8 @@
  * no shrinker) runs through with nothing to do; a NOFAIL request fails there like any other, for
  * nobody could end its wait.
  *
+ * What needs room on the stack is not inlined: compaction lies on top of this.
+ *
  * Bounded: every way back to the loop needs progress of reclaim or compaction, of which there are
  * at most ROUNDS_MOST rounds, or a change of cookies; but for NOFAIL.
  */
@@ -190,7 +192,7 @@ static bool compact(struct slow *s)
 /* ---- steps 7 and 8 -------- */
 
 /* Could the request pass at min in this zone if all that is reclaimable were free? */
-static bool zone_could_pass(struct slow *s, struct dk_zone *zone)
+static DK_NOINLINE bool zone_could_pass(struct slow *s, struct dk_zone *zone)
 {
     struct dk_request *r = s->r;
     struct dk_shrink_call call = {.d = r->d, .task = r->ask.task, .gfp = r->ask.gfp,
@@ -235,7 +237,7 @@ static bool reclaim_again(struct slow *s)
 
 /* Would a compaction that was skipped find enough room if all that is reclaimable were free? Orders
  * above 0. */
-static bool enough_to_compact(struct slow *s)
+static DK_NOINLINE bool enough_to_compact(struct slow *s)
 {
     struct dk_request *r = s->r;
     struct dk_zonelist_walk walk;
@@ -309,7 +311,7 @@ static bool kill_allowed(const struct slow *s)
                                dk_task_flags(r->ask.task) & DECKLE_TASK_DUMPING, suspending);
 }
 
-static bool kill_somebody(struct slow *s)
+static DK_NOINLINE bool kill_somebody(struct slow *s)
 {
     struct dk_request *r = s->r;
     const struct deckle_pressure_hooks *hooks = dk_hooks(r->d);
