@@ -330,7 +330,8 @@ static void report(const struct keeper *k)
 {
     const struct board *b = k->board;
 
-    printf("kills: %llu by time, %llu after single steps (%llu steps); %llu of them inside a call\n",
+    printf("kills: %llu by time, %llu after single steps (%llu steps); %llu of them "
+           "inside a call\n",
            (unsigned long long)k->by_time, (unsigned long long)k->by_step,
            (unsigned long long)k->steps, (unsigned long long)k->inside);
     printf("survivors: %llu rounds of work, %llu handlers, %llu transfers, %llu failed requests\n",
