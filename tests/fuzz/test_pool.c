@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Several changes at once to the header and metadata of a shared pool, whose checksum is made right
- * again; see hostile_pool.h. tests/tools/test_damaged_pool.c makes one change at a time, everywhere.
+ * again; see hostile_pool.h. tests/tools/test_damaged_pool.c makes one at a time, everywhere.
  *
  * ctest: timeout=240
  */
