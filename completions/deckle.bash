@@ -30,7 +30,8 @@ _deckle() {
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         return
         ;;
-    --nodes | --repeat | --size | --tick | --name | --runs) return ;;
+    --nodes | --repeat | --size | --tick | --name | --runs | --max-order | --page-size | \
+        --clients | --client | --mode | --watch) return ;;
     esac
     if [[ $cur == -* ]]; then
         words=$("$program" "$command" --help 2>/dev/null |

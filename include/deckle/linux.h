@@ -172,7 +172,7 @@ DECKLE_API int deckle_create_shared(const struct deckle_shared_options *options,
 /* deckle_open_options.flags */
 #define DECKLE_OPEN_READ_ONLY (1u << 0) /* no client: can look, and change nothing */
 #define DECKLE_OPEN_QUIET     (1u << 1) /* nothing on standard error */
-#define DECKLE_OPEN_DRY_RUN   (1u << 2) /* deckle_recover_file: on a copy; the file stays as it is */
+#define DECKLE_OPEN_DRY_RUN   (1u << 2) /* deckle_recover_file: on a copy of it */
 
 struct deckle_open_options {
     uint32_t size;    /* sizeof(struct deckle_open_options) */
@@ -180,7 +180,7 @@ struct deckle_open_options {
     const char *path; /* NULL: fd is meant */
     int32_t fd;       /* open for what the flags want; it stays the caller's */
     uint32_t pad;
-    void (*bad)(void *ctx, const struct deckle_bad_report *report); /* as in deckle_shared_options */
+    void (*bad)(void *ctx, const struct deckle_bad_report *report); /* as above */
     void *ctx;
     char *why;        /* as in deckle_shared_options */
     size_t why_size;

@@ -22,9 +22,9 @@
  * well, and goes back to everybody when memory is short. A client that is killed at any instruction
  * delays nobody; what it held is missing until somebody calls deckle_reap.
  *
- * fork: a handle is its process's alone. The child's copy must be disowned (on Linux that happens by
- * itself): it can look, as a read-only one, and changes nothing; the child attaches and registers
- * for itself.
+ * fork: a handle is its process's alone. The child's copy must be disowned (on Linux that happens
+ * by itself): it can look, as a read-only one, and changes nothing; the child attaches and
+ * registers for itself.
  *
  * After deckle_publish the set-up functions deckle_add_range, deckle_online, deckle_reserve_range,
  * deckle_remove_range and deckle_set_debug answer DECKLE_ENOTSUP, and deckle_exit does nothing. A

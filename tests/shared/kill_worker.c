@@ -326,7 +326,8 @@ static void split_one(void)
  * this worker dies in between, the keeper writes the letter. */
 static void give_away(void)
 {
-    uint32_t to = (slot + 1 + (uint32_t)test_random_below(&randomness, NR_WORKERS - 1)) % NR_WORKERS;
+    uint32_t step = 1 + (uint32_t)test_random_below(&randomness, NR_WORKERS - 1);
+    uint32_t to = (slot + step) % NR_WORKERS;
     struct worker *other = &board->workers[to];
     uint32_t other_life = other->life, client = other->client;
     struct block b;

@@ -376,8 +376,8 @@ static void put(off_t at, const void *bytes, size_t size)
 
 static void test_refused(void **state)
 {
-    static const unsigned char magic[8] = {'d', 'c', 'k', 0, 'p', 'o', 'o', 'l'};
-    static const unsigned char turned[8] = {'l', 'o', 'o', 'p', 0, 'k', 'c', 'd'};
+    static const uint64_t magic = UINT64_C(0x6c6f6f70006b6364);
+    static const uint64_t turned = UINT64_C(0x64636b00706f6f6c); /* the other byte order */
     static const uint32_t version = 99;
     static const uint64_t zero;
     struct stat st;
@@ -392,11 +392,11 @@ static void test_refused(void **state)
     assert_int_equal(truncate(file, 8192), 0);
     assert_int_equal(refused(0), DECKLE_EINVAL);
     make_file();
-    put(0, turned, 8);
+    put(0, &turned, 8);
     assert_int_equal(refused(0), DECKLE_EVERSION);
     put(0, &zero, 8);
     assert_int_equal(refused(0), DECKLE_EBUSY);
-    put(0, magic, 8);
+    put(0, &magic, 8);
     put(12, &version, 4);
     assert_int_equal(refused(0), DECKLE_EVERSION);
     make_file();

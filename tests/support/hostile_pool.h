@@ -142,7 +142,7 @@ static inline int hostile_command(const struct hostile_pool *p, int (*run)(int, 
     return status;
 }
 
-/* A client of a pool that only looks right: what it gets are errors or frames, and it comes back. */
+/* A client of a pool that only looks right: it gets errors or frames, and comes back. */
 static inline void hostile_use(const struct hostile_pool *p)
 {
     struct deckle_open_options o = {.size = sizeof(o), .path = p->path,

@@ -28,9 +28,9 @@ struct job {
 static void help(void)
 {
     puts("Usage: deckle check [OPTION]... FILE\n"
-         "Say whether the shared pool in FILE is sound, and if not, what contradicts what. FILE is\n"
-         "only read. A pool in use is looked at several times, since operations under way may look\n"
-         "like faults.\n\n"
+         "Say whether the shared pool in FILE is sound, and if not, what contradicts what. FILE\n"
+         "is only read. A pool in use is looked at several times, since operations under way\n"
+         "may look like faults.\n\n"
          "      --json    print the result as JSON\n"
          "  -q, --quiet   print nothing but faults\n"
          "      --help    print this\n\n"
@@ -56,11 +56,12 @@ static void tell(struct job *j, const char *text)
 /* Further contradictions, one of each pageblock that has any; first is known already. */
 static void look_closely(struct job *j, const struct deckle *d, const char *first)
 {
-    struct deckle_stat all = {.size = sizeof(all)};
+    uint64_t bytes, nr; /* of the mapping: counters may be what is wrong */
     char text[256];
 
-    deckle_get_stat(d, &all);
-    for (uint64_t pfn = 0; pfn < all.nr_frames && j->nr < SHOWN; pfn += DECKLE_PAGEBLOCK_PAGES) {
+    deckle_base(d, &bytes);
+    nr = bytes >> deckle_page_shift(d);
+    for (uint64_t pfn = 0; pfn < nr && j->nr < SHOWN; pfn += DECKLE_PAGEBLOCK_PAGES) {
         if (deckle_validate_range(d, pfn, DECKLE_PAGEBLOCK_PAGES, text, sizeof(text)) &&
             strcmp(text, first))
             tell(j, text);

@@ -24,8 +24,8 @@ struct job {
 static void help(void)
 {
     puts("Usage: deckle reap [OPTION]... FILE\n"
-         "Give back everything that dead clients of the shared pool in FILE held. The living go on\n"
-         "meanwhile.\n\n"
+         "Give back everything that dead clients of the shared pool in FILE held. The living\n"
+         "go on meanwhile.\n\n"
          "      --client N   only this one; it must be dead\n"
          "      --json       print what was found as JSON\n"
          "      --help       print this\n\n"

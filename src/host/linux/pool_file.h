@@ -76,8 +76,8 @@ bool pool_is_entered(int lock_fd);
 uint64_t pool_lock_identity(int lock_fd);
 bool pool_identity_alive(int lock_fd, uint64_t identity);
 
-/* Give h the descriptor for its locks, another one for the file of fd, and see to it that a child of
- * fork does not have it, and only looks; false and errno. The other undoes both. */
+/* Give h the descriptor for its locks, another one for the file of fd, and see to it that a child
+ * of fork does not have it, and only looks; false and errno. The other undoes both. */
 bool pool_open_lock(struct hosted *h, int fd);
 void pool_close_lock(struct hosted *h);
 

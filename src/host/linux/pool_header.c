@@ -129,8 +129,9 @@ static int check_form(const struct pool_header *h, const struct pool_why *why)
     return DECKLE_OK;
 }
 
-/* A right checksum says nothing of a file that was made up. The layout is one that pool_layout could
- * have made: frames_offset is only known to be far enough away, since it depends on the file. */
+/* A right checksum says nothing of a file that was made up. The layout is one that pool_layout
+ * could have made: frames_offset is only known to be far enough away, since it depends on the
+ * file. */
 static int check_numbers(const struct pool_header *h, const struct pool_why *why)
 {
     struct pool_header least = *h;

@@ -49,7 +49,8 @@ int pool_reopen(int fd, int flags)
 /* 0, or errno. */
 static int set_lock(int fd, short type, uint64_t at)
 {
-    struct flock l = {.l_type = type, .l_whence = SEEK_SET, .l_start = BASE + (off_t)at, .l_len = 1};
+    struct flock l = {.l_type = type, .l_whence = SEEK_SET, .l_start = BASE + (off_t)at,
+                      .l_len = 1};
 
     return fcntl(fd, F_OFD_SETLK, &l) ? errno : 0;
 }

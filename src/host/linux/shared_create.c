@@ -119,7 +119,7 @@ static int plan(struct making *m)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* Without O_TMPFILE a name that nobody looks for; what a killed process leaves under it is no pool. */
+/* Without O_TMPFILE a name that nobody looks for; what a killed process leaves there is no pool. */
 static int open_temporary(struct making *m)
 {
     size_t size = strlen(m->o.path) + 32;
