@@ -365,6 +365,8 @@ static void retype(struct actor *a)
 {
     deckle_set_pageblock_type(handle_of(a), 0, DECKLE_CMA);
     deckle_set_pageblock_type(handle_of(a), 0, DECKLE_MOVABLE);
+    deckle_set_pageblock_type(handle_of(a), 3584, DECKLE_RECLAIMABLE);
+    deckle_set_pageblock_type(handle_of(a), 3584, DECKLE_MOVABLE);
 }
 
 /* To L, who takes it for its own when the call says so. */
