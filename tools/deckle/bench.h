@@ -49,6 +49,7 @@ struct bench {
     unsigned nr_cpus;
     struct bench_crew *crew;
     uint64_t **pfns; /* per CPU: room for most_blocks + 1 */
+    struct bench_ring *ring;
     cJSON *tables;   /* finished ones */
     struct ui_progress *progress;
     FILE *out;        /* of text */
@@ -150,7 +151,10 @@ enum bench_shape_kind {
     BENCH_BATCH_COMPAT, /* the same as the kernel's micro-benchmark would print them */
     BENCH_BULK,         /* two values: per frame of a bulk request, of a bulk free */
     BENCH_BULK_SINGLY,  /* one value: per frame of a bulk request and its single free */
-    BENCH_TOUCH         /* one value: ticks per page allocated, touched and freed */
+    BENCH_TOUCH,        /* one value: ticks per page allocated, touched and freed */
+    BENCH_HANDOFF,      /* one value: ticks per block; two threads, nr blocks a batch */
+    BENCH_HANDOFF_BULK, /* the same with a bulk call for each batch */
+    BENCH_REPLACE       /* one value: ticks per block replaced, nr live blocks */
 };
 
 struct bench_shape {
@@ -211,5 +215,9 @@ int bench_parallel(struct bench *bench);
 int bench_bulk(struct bench *bench);
 int bench_fault(struct bench *bench);
 int bench_memory(struct bench *bench);
+int bench_handoff(struct bench *bench);
+int bench_random(struct bench *bench);
+int bench_fragment(struct bench *bench);
+int bench_create(struct bench *bench);
 
 #endif

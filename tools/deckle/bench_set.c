@@ -154,6 +154,11 @@ struct bench_columns bench_add_lane_columns(struct bench_table *table, unsigned 
 {
     struct bench_columns columns;
 
+    /* Kinds are in order: what a ratio is of has its column before. */
+    enum bench_lane_kind base = (lanes & BENCH_LANE(BENCH_LANE_LIMIT)) != 0
+                                    ? BENCH_LANE_LIMIT
+                                    : BENCH_LANE_LIMIT_SHARED;
+
     for (unsigned kind = 0; kind < BENCH_NR_LANE_KINDS; kind++) {
         struct bench_column column = {.name = lane_texts[kind].name,
                                       .kind = BENCH_COLUMN_CYCLES,
@@ -163,8 +168,8 @@ struct bench_columns bench_add_lane_columns(struct bench_table *table, unsigned 
         columns.of[kind] = -1;
         if ((lanes & BENCH_LANE(kind)) == 0)
             continue;
-        if (kind > BENCH_LANE_LIMIT)
-            column.ratio_to = columns.of[BENCH_LANE_LIMIT];
+        if (kind > base)
+            column.ratio_to = columns.of[base];
         columns.of[kind] = (int)bench_table_add_column(table, column);
     }
     return columns;

@@ -26,9 +26,16 @@ static const struct bench_table_def tables[] = {
      bench_batch, true},
     {"parallel", "page_bench03: pairs on 1 ... all CPUs at once, orders 0-5", bench_parallel, true},
     {"bulk", "page_bench04: requests for 1 ... 128 frames at once", bench_bulk, true},
+    {"handoff", "page_bench05: one CPU allocates, another frees", bench_handoff, true},
+    {"random", "64k live blocks of orders 0-3 replaced at random; all memory freed at random",
+     bench_random, true},
+    {"fragment", "huge blocks kept, requests that succeed and fail in fragmented memory",
+     bench_fragment, true},
     {"fault", "page_fault1: frames taken and touched, beside the kernel's page faults", bench_fault,
      true},
     {"memory", "bytes of metadata per frame", bench_memory, false},
+    {"create", "time and memory that it takes to make a pool of 4 GiB ... 16 TiB", bench_create,
+     false},
 };
 
 #define NR_TABLES (sizeof(tables) / sizeof(tables[0]))
@@ -214,6 +221,11 @@ static int start(struct bench *bench, const struct bench_arguments *arguments)
     bench->pfns = bench_zalloc(bench->nr_cpus * sizeof(*bench->pfns));
     for (unsigned i = 0; i < bench->nr_cpus; i++)
         bench->pfns[i] = bench_zalloc((MOST_BLOCKS + 1) * sizeof(**bench->pfns));
+    bench->ring = aligned_alloc(_Alignof(struct bench_ring), sizeof(*bench->ring));
+    if (bench->ring == NULL) {
+        ui_error("bench: no memory for %zu bytes", sizeof(*bench->ring));
+        return UI_MISSING;
+    }
     bench->crew = bench_crew_create(bench->cpus, bench->nr_cpus);
     if (bench->crew == NULL)
         return UI_MISSING;
@@ -227,6 +239,7 @@ static void finish(struct bench *bench)
     for (unsigned i = 0; i < bench->nr_cpus && bench->pfns != NULL; i++)
         free(bench->pfns[i]);
     free(bench->pfns);
+    free(bench->ring);
     cJSON_Delete(bench->tables);
 }
 
