@@ -124,7 +124,6 @@ static void give(struct deckle *d, uint32_t order, unsigned nr)
         deckle_free(d, pfns[i], order);
 }
 
-
 static void bulks(struct deckle *d)
 {
     for (unsigned round = 0; round < BULKS; round++) {

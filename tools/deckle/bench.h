@@ -50,7 +50,7 @@ struct bench {
     struct bench_crew *crew;
     uint64_t **pfns; /* per CPU: room for most_blocks + 1 */
     struct bench_ring *ring;
-    cJSON *tables;   /* finished ones */
+    cJSON *tables; /* finished ones */
     struct ui_progress *progress;
     FILE *out;        /* of text */
     bool shared_cpus; /* the CPUs did not run at full speed together when last tried */
@@ -111,7 +111,7 @@ struct bench_set {
     unsigned nr;
     struct bench_lane lanes[BENCH_MAX_LANES];
     struct bench_pool pools[BENCH_MAX_LANES]; /* of those that are Deckle's */
-    char *memory; /* what the references touch; NULL = nothing */
+    char *memory;                             /* what the references touch; NULL = nothing */
     size_t memory_bytes;
 };
 

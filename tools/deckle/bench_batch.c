@@ -98,8 +98,8 @@ static void set_goals(const struct batch_half *half, const size_t *sizes, double
     bench_table_goal(half->table, BENCH_AT_MOST, 2,
                      bench_ratio(cached, min_at(half, sizes, 64, BENCH_LANE_LIMIT)),
                      "N = 64 / limit");
-    bench_table_goal(half->table, BENCH_AT_MOST, bound,
-                     min_at(half, sizes, 16384, BENCH_LANE_RSEQ), "N = 16384, cycles");
+    bench_table_goal(half->table, BENCH_AT_MOST, bound, min_at(half, sizes, 16384, BENCH_LANE_RSEQ),
+                     "N = 16384, cycles");
     bench_table_goal(half->table, BENCH_AT_MOST, bound, most, "N = 131072, cycles");
     bench_table_goal(half->table, BENCH_AT_MOST, 1.5,
                      bench_ratio(most, min_at(half, sizes, 1024, BENCH_LANE_RSEQ)),

@@ -42,18 +42,18 @@ static struct create_table make_table(void)
 {
     struct bench_column column = {.ratio_to = -1, .kind = BENCH_COLUMN_BYTES};
     struct create_table t = {
-        .table = bench_table_create("create",
-                                    "create: deckle_create() in a new process; cycles for the "
-                                    "call, metadata that it touches")};
+        .table =
+            bench_table_create("create", "create: deckle_create() in a new process; cycles for the "
+                                         "call, metadata that it touches")};
 
     column.name = "pool";
     column.key = "pool_bytes";
     t.pool = bench_table_add_column(t.table, column);
-    t.time = bench_table_add_column(t.table, (struct bench_column){
-                                                 .name = "create",
-                                                 .kind = BENCH_COLUMN_CYCLES,
-                                                 .ratio_to = -1,
-                                                 .show = BENCH_SHOW_MEDIAN | BENCH_SHOW_NS});
+    t.time = bench_table_add_column(
+        t.table, (struct bench_column){.name = "create",
+                                       .kind = BENCH_COLUMN_CYCLES,
+                                       .ratio_to = -1,
+                                       .show = BENCH_SHOW_MEDIAN | BENCH_SHOW_NS});
     column.name = "touched";
     column.key = "touched_bytes";
     t.touched = bench_table_add_column(t.table, column);

@@ -164,8 +164,7 @@ static void set_gains(struct fault_table *t, enum bench_backing backing, bool se
     if (backing == BENCH_BACKING_4K)
         t->kernel_4k[several][processes] = kernel;
     else
-        t->least_gain =
-            fmin(t->least_gain, bench_ratio(t->kernel_4k[several][processes], deckle));
+        t->least_gain = fmin(t->least_gain, bench_ratio(t->kernel_4k[several][processes], deckle));
     bench_table_set_number(t->table, row, t->gain, bench_ratio(kernel, deckle));
     bench_table_set_number(t->table, row, t->gain_4k,
                            bench_ratio(t->kernel_4k[several][processes], deckle));

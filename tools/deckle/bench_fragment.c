@@ -275,8 +275,8 @@ static int measure_requests(const struct bench *bench, const struct request_tabl
                                  .cpus = {bench->cpus[0], bench->cpus[bench->nr_cpus - 1]}};
     struct fragment_figures figures;
     char text[UI_NUMBER];
-    int status = bench_child_run("fragment", bench_fragment_requests, &wish, &figures,
-                                 sizeof(figures));
+    int status =
+        bench_child_run("fragment", bench_fragment_requests, &wish, &figures, sizeof(figures));
 
     if (status == UI_MISSING) {
         bench_table_note(t->table, "%s: skipped: the system does not give the addresses",
@@ -356,8 +356,8 @@ static struct order3_table make_order3(void)
 static int measure_order3(const struct bench *bench, const struct order3_table *t, uint64_t bytes,
                           unsigned order)
 {
-    struct fragment_wish wish = {.bytes = bytes, .order = order, .cpus = {bench->cpus[0]},
-                                 .overhead = bench->overhead};
+    struct fragment_wish wish = {
+        .bytes = bytes, .order = order, .cpus = {bench->cpus[0]}, .overhead = bench->overhead};
     struct order3_figures least = {.mean = INFINITY, .high = INFINITY, .worst = INFINITY};
     unsigned row = bench_table_add_row(t->table), runs = bench->quick ? 1 : 5;
     const char *freed = order == 0 ? "frames" : "order-3 blocks";
@@ -366,8 +366,8 @@ static int measure_order3(const struct bench *bench, const struct order3_table *
     bench_table_set_text(t->table, row, t->freed, freed);
     for (unsigned run = 0; run < runs && !ui_interrupted(); run++) {
         struct order3_figures figures;
-        int status = bench_child_run("fragment", bench_fragment_order3, &wish, &figures,
-                                     sizeof(figures));
+        int status =
+            bench_child_run("fragment", bench_fragment_order3, &wish, &figures, sizeof(figures));
 
         if (status != UI_OK)
             return status;

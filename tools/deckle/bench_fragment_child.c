@@ -23,7 +23,7 @@
 #define GIB        (UINT64_C(1) << 30)
 #define PART       (64 * GIB) /* that is fragmented of a larger pool */
 #define HUGE_ORDER 18u
-#define EVERY      4u /* pageblocks, of which one has a run that fits */
+#define EVERY      4u   /* pageblocks, of which one has a run that fits */
 #define FITTING    128u /* requests that succeed, per sample */
 #define FAILING    200u
 #define BULK       512u
@@ -193,9 +193,9 @@ static bool time_draining(struct deckle *d, const struct fragment_wish *wish,
         deckle_drain_all(d);
         deckle_free(d, (uint64_t)pfn, 0);
         bench_bind(wish->cpus[0]);
-        failed = one_failure(d, wish->order, &figures->draining, &figures->drain_barriers,
-                             wish->runs) &&
-                 one_failure(d, wish->order, &figures->again, &figures->again_barriers, wish->runs);
+        failed =
+            one_failure(d, wish->order, &figures->draining, &figures->drain_barriers, wish->runs) &&
+            one_failure(d, wish->order, &figures->again, &figures->again_barriers, wish->runs);
         if (!failed)
             return false;
     }

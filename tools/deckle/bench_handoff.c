@@ -57,8 +57,7 @@ static unsigned measure(struct bench *bench, const struct bench_set *set,
 
 static void set_goal(const struct handoff_table *t, unsigned row, const char *calls)
 {
-    double limit =
-        bench_table_min(t->table, row, (unsigned)t->lanes.of[BENCH_LANE_LIMIT_SHARED]);
+    double limit = bench_table_min(t->table, row, (unsigned)t->lanes.of[BENCH_LANE_LIMIT_SHARED]);
     double mine = bench_table_min(t->table, row, (unsigned)t->lanes.of[BENCH_LANE_RSEQ]);
 
     bench_table_goal(t->table, BENCH_AT_MOST, 1.5, bench_ratio(mine, limit),

@@ -122,8 +122,8 @@ static void set_goals(const struct pair_table *t, unsigned most_threads)
                      "pair of any order / order-0 pair (worst: %s)", order.where);
     bench_table_goal(t->table, BENCH_AT_MOST, 40, bench_table_min(t->table, 0, cells),
                      "order-0 pair through cells, cycles");
-    bench_table_goal(t->table, BENCH_AT_MOST, 1.05, two.value,
-                     "two CPUs / one CPU (worst: %s)", two.where);
+    bench_table_goal(t->table, BENCH_AT_MOST, 1.05, two.value, "two CPUs / one CPU (worst: %s)",
+                     two.where);
 }
 
 int bench_pair(struct bench *bench)

@@ -40,10 +40,9 @@ static struct random_table make_table(const char *name, const char *caption, uns
 {
     struct random_table t = {.table = bench_table_create(name, caption)};
 
-    t.threads = bench_table_add_column(t.table, (struct bench_column){.name = "thr",
-                                                                      .key = "threads",
-                                                                      .kind = BENCH_COLUMN_COUNT,
-                                                                      .ratio_to = -1});
+    t.threads = bench_table_add_column(
+        t.table, (struct bench_column){
+                     .name = "thr", .key = "threads", .kind = BENCH_COLUMN_COUNT, .ratio_to = -1});
     t.lanes = bench_add_lane_columns(t.table, lanes);
     return t;
 }
@@ -53,10 +52,8 @@ static struct random_table make_table(const char *name, const char *caption, uns
 static void measure_table(struct bench *bench, const struct bench_set *set,
                           const struct random_table *t, unsigned threads)
 {
-    struct bench_shape shape = {.kind = BENCH_REPLACE,
-                                .threads = threads,
-                                .gfp = DECKLE_GFP_KERNEL,
-                                .nr = LIVE};
+    struct bench_shape shape = {
+        .kind = BENCH_REPLACE, .threads = threads, .gfp = DECKLE_GFP_KERNEL, .nr = LIVE};
     unsigned row = bench_table_add_row(t->table);
     struct bench_row lanes = bench_row_for(set, shape, t->table, row, &t->lanes);
     double limit, mine;
@@ -202,10 +199,9 @@ static void measure_free(const struct bench *bench, const struct bench_set *set,
         }
     }
     if (threads == 2)
-        bench_table_goal(
-            t->table, BENCH_AT_MOST, 45,
-            bench_table_min(t->table, row, (unsigned)t->lanes.of[BENCH_LANE_RSEQ]),
-            "all memory freed at random, 2 threads, cycles");
+        bench_table_goal(t->table, BENCH_AT_MOST, 45,
+                         bench_table_min(t->table, row, (unsigned)t->lanes.of[BENCH_LANE_RSEQ]),
+                         "all memory freed at random, 2 threads, cycles");
 }
 
 static int random_free(struct bench *bench)

@@ -155,9 +155,8 @@ struct bench_columns bench_add_lane_columns(struct bench_table *table, unsigned 
     struct bench_columns columns;
 
     /* Kinds are in order: what a ratio is of has its column before. */
-    enum bench_lane_kind base = (lanes & BENCH_LANE(BENCH_LANE_LIMIT)) != 0
-                                    ? BENCH_LANE_LIMIT
-                                    : BENCH_LANE_LIMIT_SHARED;
+    enum bench_lane_kind base =
+        (lanes & BENCH_LANE(BENCH_LANE_LIMIT)) != 0 ? BENCH_LANE_LIMIT : BENCH_LANE_LIMIT_SHARED;
 
     for (unsigned kind = 0; kind < BENCH_NR_LANE_KINDS; kind++) {
         struct bench_column column = {.name = lane_texts[kind].name,

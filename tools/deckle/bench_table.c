@@ -224,8 +224,7 @@ void bench_worst_add(struct bench_worst *worst, double value, const char *format
 
 static bool goal_met(const struct bench_goal *goal)
 {
-    return goal->bound == BENCH_AT_MOST ? goal->value <= goal->wanted
-                                        : goal->value >= goal->wanted;
+    return goal->bound == BENCH_AT_MOST ? goal->value <= goal->wanted : goal->value >= goal->wanted;
 }
 
 static void print_goals(const struct bench_table *table, FILE *to)
@@ -496,9 +495,9 @@ static void add_goals(const struct bench_table *table, cJSON *object)
                                 goal->bound == BENCH_AT_MOST ? "at most" : "at least");
         cJSON_AddNumberToObject(item, "wanted", goal->wanted);
         add_number(item, "value", goal->value);
-        cJSON_AddItemToObject(item, "met", isnan(goal->value)
-                                               ? cJSON_CreateNull()
-                                               : cJSON_CreateBool(goal_met(goal)));
+        cJSON_AddItemToObject(item, "met",
+                              isnan(goal->value) ? cJSON_CreateNull()
+                                                 : cJSON_CreateBool(goal_met(goal)));
         cJSON_AddItemToArray(goals, item);
     }
 }

@@ -78,7 +78,10 @@ struct bench_worst {
     double value; /* NaN until there is one */
     char where[64];
 };
-#define BENCH_WORST {.value = NAN}
+#define BENCH_WORST                                                                                \
+    {                                                                                              \
+        .value = NAN                                                                               \
+    }
 void bench_worst_add(struct bench_worst *worst, double value, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
