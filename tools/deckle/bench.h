@@ -32,7 +32,7 @@
 #include "ui.h"
 
 #define BENCH_MAX_CPUS   1024u
-#define BENCH_MAX_LANES  8u
+#define BENCH_MAX_LANES  16u
 #define BENCH_MAX_VALUES 2u
 
 /* ---- the run --------------------------------------------------------------------------------- */
@@ -83,6 +83,11 @@ enum bench_lane_kind {
     BENCH_LANE_CELLS, /* Deckle with DECKLE_FEATURE_CELLS */
     BENCH_LANE_ZERO,  /* the pool of RSEQ with DECKLE_GFP_ZERO; set up by the table that wants it */
     BENCH_LANE_KERNEL, /* the operating system; set up by the table that wants it */
+    BENCH_LANE_GLIBC,  /* other people's allocators: bench_peer.h; set up by the table peers */
+    BENCH_LANE_MIMALLOC,
+    BENCH_LANE_JEMALLOC,
+    BENCH_LANE_TCMALLOC,
+    BENCH_LANE_MEMPOOL,
     BENCH_NR_LANE_KINDS
 };
 
@@ -96,6 +101,7 @@ struct bench_lane {
     uint32_t gfp; /* added to that of the shape */
     char *memory; /* address of frame first_pfn; NULL = cannot be touched */
     uint64_t first_pfn;
+    struct bench_peer *peer; /* measured by another process; then ops and ctx are over there */
 };
 
 /* What a table wants of its allocators. */
@@ -205,6 +211,7 @@ struct bench_table_def {
     const char *name, *summary;
     int (*run)(struct bench *bench); /* 0 or an exit status */
     bool timed;                      /* needs the check of limit against floor */
+    bool extra;                      /* only when asked for by name */
 };
 
 int cmd_bench(int argc, char **argv);
@@ -219,5 +226,6 @@ int bench_handoff(struct bench *bench);
 int bench_random(struct bench *bench);
 int bench_fragment(struct bench *bench);
 int bench_create(struct bench *bench);
+int bench_peers(struct bench *bench);
 
 #endif

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 
 #include "bench_clock.h"
+#include "bench_peer.h"
 #include "bench_refs.h"
 
 #define LOOP static inline __attribute__((always_inline))
@@ -47,6 +48,46 @@ LOOP int64_t call_deckle_alloc_bulk(void *d, uint32_t gfp, uint64_t *pfns, size_
 LOOP size_t call_deckle_free_bulk(void *d, const uint64_t *pfns, size_t nr)
 {
     return deckle_free_bulk(d, pfns, nr);
+}
+
+/* ---- a library's malloc and free; ctx: struct bench_peer_calls ---------------------------------
+ */
+
+LOOP int64_t call_peer_alloc(void *ctx, uint32_t gfp, uint32_t order)
+{
+    const struct bench_peer_calls *calls = ctx;
+    void *block = calls->alloc((size_t)4096 << order);
+
+    (void)gfp;
+    return UNLIKELY(block == NULL) ? DECKLE_ENOMEM : (int64_t)(uintptr_t)block;
+}
+
+LOOP int call_peer_free(void *ctx, uint64_t block, uint32_t order)
+{
+    const struct bench_peer_calls *calls = ctx;
+
+    (void)order;
+    calls->release((void *)(uintptr_t)block);
+    return 0;
+}
+
+LOOP int64_t call_peer_alloc_bulk(void *ctx, uint32_t gfp, uint64_t *blocks, size_t nr)
+{
+    for (size_t i = 0; i < nr; i++) {
+        int64_t block = call_peer_alloc(ctx, gfp, 0);
+
+        if (UNLIKELY(block < 0))
+            return (int64_t)i;
+        blocks[i] = (uint64_t)block;
+    }
+    return (int64_t)nr;
+}
+
+LOOP size_t call_peer_free_bulk(void *ctx, const uint64_t *blocks, size_t nr)
+{
+    for (size_t i = 0; i < nr; i++)
+        call_peer_free(ctx, blocks[i], 0);
+    return nr;
 }
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
@@ -503,3 +544,4 @@ INSTANCE(thread, bench_thread_alloc, bench_thread_free, bench_thread_alloc_bulk,
 INSTANCE(lock, bench_lock_alloc, bench_lock_free, bench_lock_alloc_bulk, bench_lock_free_bulk);
 INSTANCE(deckle, call_deckle_alloc, call_deckle_free, call_deckle_alloc_bulk,
          call_deckle_free_bulk);
+INSTANCE(peer, call_peer_alloc, call_peer_free, call_peer_alloc_bulk, call_peer_free_bulk);

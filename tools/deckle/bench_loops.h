@@ -86,6 +86,6 @@ struct bench_ops {
 #define BENCH_REPLACE_ORDER 3u
 
 extern const struct bench_ops bench_floor_ops, bench_limit_ops, bench_thread_ops, bench_lock_ops,
-    bench_deckle_ops;
+    bench_deckle_ops, bench_peer_ops;
 
 #endif

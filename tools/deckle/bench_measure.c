@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "bench_clock.h"
+#include "bench_peer.h"
 
 #define ATTEMPTS       3u /* at a row of pairs that was disturbed */
 #define HURRY_RUNS     2u
@@ -193,6 +194,8 @@ int bench_run_shape(const struct bench *bench, const struct bench_lane *lane,
     unsigned attempts = 0;
     bool together;
 
+    if (lane->peer != NULL)
+        return bench_peer_run(lane->peer, bench, shape, loops, values, ticks);
     do {
         atomic_init(&run.finished, 0);
         if (is_handoff(shape))
