@@ -46,6 +46,7 @@
  */
 #include "core/zone_internal.h"
 
+#include "core/ablation.h"
 #include "core/check.h"
 #include "policy/fallback.h"
 #include "policy/watermark_setup.h"
@@ -693,8 +694,9 @@ void dk_zone_give(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set
             continue;
         }
         unsigned first = i;
-        while (i < n && fis[i] / DK_BLOCK_FRAMES == block)
+        do
             i++;
+        while (DK_DRAINS_GROUPS && i < n && fis[i] / DK_BLOCK_FRAMES == block);
         unsigned cleared = dk_line_release(dk_line(d, block), order, fis + first, i - first);
         if (cleared != (i - first) << order)
             dk_bad_state(d, fis[first], order);

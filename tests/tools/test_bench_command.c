@@ -89,8 +89,9 @@ static void check(const char *arguments, int status, const char *text)
 
 static void lists_its_tables(void **state)
 {
-    static const char *const names[] = {"pair",   "batch",    "parallel", "bulk",   "handoff",
-                                        "random", "fragment", "fault",    "memory", "create"};
+    static const char *const names[] = {"pair",    "batch",  "parallel", "bulk",
+                                        "handoff", "random", "fragment", "fault",
+                                        "memory",  "create", "ablation", "peers"};
 
     (void)state;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {

@@ -227,5 +227,6 @@ int bench_random(struct bench *bench);
 int bench_fragment(struct bench *bench);
 int bench_create(struct bench *bench);
 int bench_peers(struct bench *bench);
+int bench_ablation(struct bench *bench);
 
 #endif

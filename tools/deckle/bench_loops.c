@@ -13,6 +13,7 @@
 #include <stdbool.h>
 
 #include "bench_clock.h"
+#include "bench_module.h"
 #include "bench_peer.h"
 #include "bench_refs.h"
 
@@ -545,3 +546,47 @@ INSTANCE(lock, bench_lock_alloc, bench_lock_free, bench_lock_alloc_bulk, bench_l
 INSTANCE(deckle, call_deckle_alloc, call_deckle_free, call_deckle_alloc_bulk,
          call_deckle_free_bulk);
 INSTANCE(peer, call_peer_alloc, call_peer_free, call_peer_alloc_bulk, call_peer_free_bulk);
+
+/* ---- copies of the library ------------------------------------------------------------------- */
+
+LOOP int64_t call_copy_alloc(void *ctx, uint32_t gfp, uint32_t order)
+{
+    const struct bench_copy *copy = ctx;
+
+    return copy->alloc(copy->d, gfp, order);
+}
+
+LOOP int64_t call_copy_request(void *ctx, uint32_t gfp, uint32_t order)
+{
+    struct bench_copy *copy = ctx;
+
+    copy->ask.gfp = gfp;
+    copy->ask.order = order;
+    return copy->request(copy->d, &copy->ask);
+}
+
+LOOP int call_copy_free(void *ctx, uint64_t pfn, uint32_t order)
+{
+    const struct bench_copy *copy = ctx;
+
+    return copy->release(copy->d, pfn, order);
+}
+
+#define COPY_INSTANCE(name, alloc)                                                                 \
+    ALIGNED static int name##_pairs(const struct bench_job *job)                                   \
+    {                                                                                              \
+        return loop_pairs(job, alloc, call_copy_free);                                             \
+    }                                                                                              \
+    ALIGNED static int name##_rounds(const struct bench_job *job)                                  \
+    {                                                                                              \
+        return loop_rounds(job, alloc, call_copy_free);                                            \
+    }                                                                                              \
+    ALIGNED static int name##_batch(const struct bench_job *job, struct bench_split *split)        \
+    {                                                                                              \
+        return loop_batch(job, split, alloc, call_copy_free);                                      \
+    }                                                                                              \
+    const struct bench_ops bench_##name##_ops = {                                                  \
+        .pairs = name##_pairs, .rounds = name##_rounds, .batch = name##_batch}
+
+COPY_INSTANCE(copy, call_copy_alloc);
+COPY_INSTANCE(request, call_copy_request);

@@ -12,12 +12,12 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "bench_module.h"
 #include "bench_peer.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct library {
     const char *lane;
@@ -36,15 +36,6 @@ static const struct library libraries[] = {
 
 #define NR_LIBRARIES (sizeof(libraries) / sizeof(libraries[0]))
 
-/* Function pointers come as object pointers. */
-static bool find(void *library, const char *name, void *to)
-{
-    void *symbol = dlsym(library, name);
-
-    memcpy(to, &symbol, sizeof(symbol));
-    return symbol != NULL;
-}
-
 static bool open_library(const struct library *library, struct bench_peer_calls *calls, char *why,
                          size_t size)
 {
@@ -56,8 +47,8 @@ static bool open_library(const struct library *library, struct bench_peer_calls 
         snprintf(why, size, "%s is not installed", library->files[0]);
         return false;
     }
-    if (!find(opened, library->alloc, &calls->alloc) ||
-        !find(opened, library->release, &calls->release)) {
+    if (!bench_module_find(opened, library->alloc, &calls->alloc) ||
+        !bench_module_find(opened, library->release, &calls->release)) {
         snprintf(why, size, "%s has no %s", library->files[0], library->alloc);
         return false;
     }
@@ -66,22 +57,13 @@ static bool open_library(const struct library *library, struct bench_peer_calls 
 
 static bool open_mempool(struct bench_peer_calls *calls, char *why, size_t size)
 {
-    char path[4096];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 64);
     const char *(*start)(unsigned blocks) = NULL;
     const char *error;
-    void *module;
-    char *end;
+    void *module = bench_module_open("deckle-peer-mempool.so");
 
-    path[length > 0 ? length : 0] = '\0';
-    end = strrchr(path, '/');
-    if (end == NULL)
-        end = path;
-    memcpy(end, "/deckle-peer-mempool.so", sizeof("/deckle-peer-mempool.so"));
-    module = access(path, R_OK) == 0 ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-    if (module == NULL || !find(module, "deckle_peer_start", &start) ||
-        !find(module, "deckle_peer_alloc", &calls->alloc) ||
-        !find(module, "deckle_peer_free", &calls->release)) {
+    if (module == NULL || !bench_module_find(module, "deckle_peer_start", &start) ||
+        !bench_module_find(module, "deckle_peer_alloc", &calls->alloc) ||
+        !bench_module_find(module, "deckle_peer_free", &calls->release)) {
         snprintf(why, size, "this build has no rte_mempool (libdpdk-dev)");
         return false;
     }

@@ -38,6 +38,8 @@ static const struct bench_table_def tables[] = {
     {"memory", "bytes of metadata per frame", bench_memory, false, false},
     {"create", "time and memory that it takes to make a pool of 4 GiB ... 16 TiB", bench_create,
      false, false},
+    {"ablation", "what each part of the design is worth: copies of the library without it",
+     bench_ablation, true, false},
     {"peers", "other allocators that are installed, in processes of their own (--peers)",
      bench_peers, true, true},
 };
