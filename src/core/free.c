@@ -9,6 +9,7 @@
  * On one CPU program order is enough; another CPU sees the frame only through a drain, which has a
  * full barrier between (pcp_rseq.c: membarrier; pcp_cells.c: the CAS).
  */
+#include "core/ablation.h"
 #include "core/alloc.h"
 #include "core/check.h"
 #include "core/client.h"
@@ -58,7 +59,8 @@ DK_INLINE bool is_given(uint8_t s, uint32_t order, unsigned type)
 /* The block, whose state byte was s, goes to the list of this type in the main section's zone. */
 DK_INLINE int push(struct deckle *d, uint32_t fi, uint32_t order, unsigned type)
 {
-    dk_a8_store_relaxed(&d->state[fi], 0);
+    if (DK_CHECKS == DK_CHECKS_ALWAYS)
+        dk_a8_store_relaxed(&d->state[fi], 0);
     const dk_aword *row = d->main_list[type];
     if (dk_likely(dk_stack_push_to(d, dk_load_relaxed(&row[(size_t)order]), fi)))
         return DECKLE_OK;
@@ -101,7 +103,8 @@ int deckle_free(struct deckle *d, uint64_t pfn, uint32_t order)
     uint32_t fi = (uint32_t)rel + d->main_fi;
     if (dk_unlikely(rel >= dk_load_acquire(&d->fast_nr) || order > DK_PCP_MAX_ORDER))
         return free_other(d, pfn, order);
-    uint8_t s = dk_a8_load_relaxed(&d->state[fi]);
+    uint8_t s = DK_CHECKS == DK_CHECKS_ALWAYS ? dk_a8_load_relaxed(&d->state[fi])
+                                              : dk_state_make(order, DECKLE_UNMOVABLE, false);
     if (dk_likely(is_given(s, order, DECKLE_UNMOVABLE)))
         return push(d, fi, order, DECKLE_UNMOVABLE);
     if (dk_likely(is_given(s, order, DECKLE_MOVABLE)))

@@ -24,8 +24,7 @@
 
 #include "core/pcp.h"
 
-/* ---- reaping ----------------------------------------------------------------------------------
- */
+/* ---- reaping --------------------------------------------------------------------------------- */
 
 static struct deckle_reap_report reaped;
 
@@ -52,8 +51,7 @@ static void reap_r(struct actor *a)
     reap(a, R);
 }
 
-/* ---- scenes -----------------------------------------------------------------------------------
- */
+/* ---- scenes ---------------------------------------------------------------------------------- */
 
 enum scene { FRESH, TIGHT, WHOLES, CACHED, SCENES };
 static const char *const scene_names[] = {"fresh", "tight", "wholes", "cached"};
@@ -183,8 +181,7 @@ static void tear_down(void)
     free(handles);
 }
 
-/* ---- judging ----------------------------------------------------------------------------------
- */
+/* ---- judging --------------------------------------------------------------------------------- */
 
 static uint64_t in_use;
 
@@ -271,8 +268,7 @@ static void settle_transfer(void)
     memset(owner + b.pfn, L + 1, 1ull << b.order);
 }
 
-/* ---- one --------------------------------------------------------------------------------------
- */
+/* ---- one ------------------------------------------------------------------------------------- */
 
 static uint64_t longest_wait;
 
@@ -324,8 +320,7 @@ static void one(enum scene scene)
     }
 }
 
-/* ---- the reaper dies ---------------------------------------------------------------------------
- */
+/* ---- the reaper dies ------------------------------------------------------------------------- */
 
 static void second_reaper(enum scene scene, unsigned op, uint64_t n, uint64_t m, bool first_r)
 {
@@ -378,8 +373,7 @@ static void reapers(enum scene scene)
     }
 }
 
-/* ---- a transit taken over ----------------------------------------------------------------------
- */
+/* ---- a transit taken over -------------------------------------------------------------------- */
 
 static uint32_t transit_of;
 
@@ -539,8 +533,7 @@ static void chains(enum scene scene)
     }
 }
 
-/* ---- live intents ------------------------------------------------------------------------------
- */
+/* ---- live intents ---------------------------------------------------------------------------- */
 
 static void deferred(enum scene scene)
 {
@@ -573,8 +566,7 @@ static void deferred(enum scene scene)
     }
 }
 
-/* ---- crossed ----------------------------------------------------------------------------------
- */
+/* ---- crossed --------------------------------------------------------------------------------- */
 
 /* What L does in a block that A has left half-done, against one reaping: L up to m, R up to k, the
  * rest of L, of R; or R up to k, L up to m, the rest of R, of L. */
@@ -611,8 +603,7 @@ static void crossed(enum scene scene)
     }
 }
 
-/* ---- lives ------------------------------------------------------------------------------------
- */
+/* ---- lives ----------------------------------------------------------------------------------- */
 
 static void come_again(void)
 {
@@ -684,8 +675,7 @@ static void lives(enum scene scene)
     }
 }
 
-/* ---- crowd -------------------------------------------------------------------------------------
- */
+/* ---- crowd ----------------------------------------------------------------------------------- */
 
 /* Anything but transfers; who has much gives it back. */
 static void (*any_op(enum who who))(struct actor *)
@@ -731,8 +721,7 @@ static void crowd(enum scene scene)
     }
 }
 
-/* ---- all ---------------------------------------------------------------------------------------
- */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 static void each_scene(void (*test)(enum scene))
 {
