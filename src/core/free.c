@@ -73,18 +73,35 @@ static DK_NOINLINE int free_general(struct deckle *d, uint64_t pfn, uint32_t ord
     return dk_free(d, pfn, order, 0, DK_CALLER());
 }
 
-/* Atomic cells; with stacks, blocks that are reclaimable or compound. In a shared pool the frame
- * must be the client's own. The rest is general. */
-static DK_NOINLINE int free_other(struct deckle *d, uint64_t pfn, uint32_t order)
+/* Frees of shared pools come here, whose frames must be the client's own; the rest is general. */
+static DK_NOINLINE int free_shared(struct deckle *d, uint64_t pfn, uint32_t order)
 {
     uint64_t rel = pfn - d->main_pfn;
     uint32_t fi = (uint32_t)rel + d->main_fi, slow = DK_SLOW_FREE & ~DK_SLOW_SHARED;
-    if (d->kind == DK_PCP_NONE || (dk_a32_load_relaxed(&d->slow) & slow) ||
+    if (!d->tags || d->kind != DK_PCP_CELLS || (dk_a32_load_relaxed(&d->slow) & slow) ||
         order > DK_PCP_MAX_ORDER || rel >= dk_load_acquire(&d->main_nr) || !dk_holds(d, fi))
         return free_general(d, pfn, order);
     uint8_t s = dk_a8_load_relaxed(&d->state[fi]);
     if (!dk_state_is_head(s) || dk_state_order(s) != order)
         return free_general(d, pfn, order);
+    unsigned list = dk_pcp_list(order, dk_state_type(s));
+    dk_a8_store_relaxed(&d->state[fi], 0);
+    if (dk_likely(dk_cells_push(d, d->main_zone, list, fi)))
+        return DECKLE_OK;
+    return free_past_list(d, fi, list);
+}
+
+/* Atomic cells; with stacks, blocks that are reclaimable or compound. */
+static DK_NOINLINE int free_other(struct deckle *d, uint64_t pfn, uint32_t order)
+{
+    uint64_t rel = pfn - d->main_pfn;
+    uint32_t fi = (uint32_t)rel + d->main_fi;
+    if (d->kind == DK_PCP_NONE || (dk_a32_load_relaxed(&d->slow) & DK_SLOW_FREE) ||
+        order > DK_PCP_MAX_ORDER || rel >= dk_load_acquire(&d->main_nr))
+        return free_shared(d, pfn, order);
+    uint8_t s = dk_a8_load_relaxed(&d->state[fi]);
+    if (!dk_state_is_head(s) || dk_state_order(s) != order)
+        return free_shared(d, pfn, order);
     unsigned list = dk_pcp_list(order, dk_state_type(s));
     dk_a8_store_relaxed(&d->state[fi], 0);
     if (dk_likely(dk_pcp_push(d, d->main_zone, list, fi)))
