@@ -14,6 +14,7 @@
  */
 #include "core/alloc.h"
 
+#include "core/ablation.h"
 #include "core/blockinfo.h"
 #include "core/client.h"
 #include "core/pcp.h"
@@ -148,7 +149,7 @@ int dk_request_verdict(const struct dk_request *r, struct dk_zone *zone, uint32_
         return DECKLE_OK;
     if (in.free < dk_load_relaxed(&zone->drift_mark))
         in.free = dk_zone_free_exact(r->d, zone);
-    if (!r->ask.order && dk_watermark_fast_order0(&in))
+    if (DK_MARK_SHORTCUT && !r->ask.order && dk_watermark_fast_order0(&in))
         return DECKLE_OK;
     if (r->ask.order)
         in.suitable = dk_zone_suitable(r->d, zone, r->ask.order);
@@ -373,13 +374,15 @@ DK_INLINE int64_t finish(struct deckle *d, uint32_t gfp, uint32_t order, uint32_
     uint32_t rel = fi - d->main_fi;
     uint32_t state = (gfp << 2 & DK_STATE_TYPE) + order + 1;
     dk_a8 *at = d->state + fi;
-    if (dk_unlikely(rel >= dk_load_acquire(&d->main_nr) || dk_a8_load_relaxed(at)))
+    if (dk_unlikely(rel >= dk_load_acquire(&d->main_nr) ||
+                    (DK_CHECKS == DK_CHECKS_ALWAYS && dk_a8_load_relaxed(at))))
         return finish_odd(d, gfp, order, rel);
     if (gfp & DECKLE_GFP_COMP) {
         state |= DK_STATE_COMPOUND;
         dk_keep_branch(state);
     }
-    dk_a8_store_relaxed(at, (uint8_t)state);
+    if (DK_CHECKS == DK_CHECKS_ALWAYS)
+        dk_a8_store_relaxed(at, (uint8_t)state);
     return (int64_t)(d->main_pfn + rel);
 }
 

@@ -14,6 +14,8 @@
  */
 #include "core/block.h"
 
+#include "core/ablation.h"
+
 /* All bits of the runs that begin at the set bits of starts. */
 static dk_word runs_mask(dk_word starts, unsigned order)
 {
@@ -82,7 +84,11 @@ unsigned dk_line_claim(dk_aword *line, unsigned order, unsigned limit, uint16_t 
             if (base >= limit)
                 break;
             dk_word allowed = dk_mask(limit - base);
-            got += claim_in_word(&line[i], base, order, allowed, out + got, want - got);
+            unsigned n, most = DK_CLAIMS_WORDS ? want : 1;
+            do
+                got += n = claim_in_word(&line[i], base, order, allowed, out + got,
+                                         want - got < most ? want - got : most);
+            while (!DK_CLAIMS_WORDS && n && got < want);
         }
         return got;
     }

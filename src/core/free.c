@@ -9,6 +9,7 @@
  * On one CPU program order is enough; another CPU sees the frame only through a drain, which has a
  * full barrier between (pcp_rseq.c: membarrier; pcp_cells.c: the CAS).
  */
+#include "core/ablation.h"
 #include "core/alloc.h"
 #include "core/check.h"
 #include "core/client.h"
@@ -58,7 +59,8 @@ DK_INLINE bool is_given(uint8_t s, uint32_t order, unsigned type)
 /* The block, whose state byte was s, goes to the list of this type in the main section's zone. */
 DK_INLINE int push(struct deckle *d, uint32_t fi, uint32_t order, unsigned type)
 {
-    dk_a8_store_relaxed(&d->state[fi], 0);
+    if (DK_CHECKS == DK_CHECKS_ALWAYS)
+        dk_a8_store_relaxed(&d->state[fi], 0);
     const dk_aword *row = d->main_list[type];
     if (dk_likely(dk_stack_push_to(d, dk_load_relaxed(&row[(size_t)order]), fi)))
         return DECKLE_OK;
@@ -71,18 +73,35 @@ static DK_NOINLINE int free_general(struct deckle *d, uint64_t pfn, uint32_t ord
     return dk_free(d, pfn, order, 0, DK_CALLER());
 }
 
-/* Atomic cells; with stacks, blocks that are reclaimable or compound. In a shared pool the frame
- * must be the client's own. The rest is general. */
-static DK_NOINLINE int free_other(struct deckle *d, uint64_t pfn, uint32_t order)
+/* Frees of shared pools come here, whose frames must be the client's own; the rest is general. */
+static DK_NOINLINE int free_shared(struct deckle *d, uint64_t pfn, uint32_t order)
 {
     uint64_t rel = pfn - d->main_pfn;
     uint32_t fi = (uint32_t)rel + d->main_fi, slow = DK_SLOW_FREE & ~DK_SLOW_SHARED;
-    if (d->kind == DK_PCP_NONE || (dk_a32_load_relaxed(&d->slow) & slow) ||
+    if (!d->tags || d->kind != DK_PCP_CELLS || (dk_a32_load_relaxed(&d->slow) & slow) ||
         order > DK_PCP_MAX_ORDER || rel >= dk_load_acquire(&d->main_nr) || !dk_holds(d, fi))
         return free_general(d, pfn, order);
     uint8_t s = dk_a8_load_relaxed(&d->state[fi]);
     if (!dk_state_is_head(s) || dk_state_order(s) != order)
         return free_general(d, pfn, order);
+    unsigned list = dk_pcp_list(order, dk_state_type(s));
+    dk_a8_store_relaxed(&d->state[fi], 0);
+    if (dk_likely(dk_cells_push(d, d->main_zone, list, fi)))
+        return DECKLE_OK;
+    return free_past_list(d, fi, list);
+}
+
+/* Atomic cells; with stacks, blocks that are reclaimable or compound. */
+static DK_NOINLINE int free_other(struct deckle *d, uint64_t pfn, uint32_t order)
+{
+    uint64_t rel = pfn - d->main_pfn;
+    uint32_t fi = (uint32_t)rel + d->main_fi;
+    if (d->kind == DK_PCP_NONE || (dk_a32_load_relaxed(&d->slow) & DK_SLOW_FREE) ||
+        order > DK_PCP_MAX_ORDER || rel >= dk_load_acquire(&d->main_nr))
+        return free_shared(d, pfn, order);
+    uint8_t s = dk_a8_load_relaxed(&d->state[fi]);
+    if (!dk_state_is_head(s) || dk_state_order(s) != order)
+        return free_shared(d, pfn, order);
     unsigned list = dk_pcp_list(order, dk_state_type(s));
     dk_a8_store_relaxed(&d->state[fi], 0);
     if (dk_likely(dk_pcp_push(d, d->main_zone, list, fi)))
@@ -101,7 +120,8 @@ int deckle_free(struct deckle *d, uint64_t pfn, uint32_t order)
     uint32_t fi = (uint32_t)rel + d->main_fi;
     if (dk_unlikely(rel >= dk_load_acquire(&d->fast_nr) || order > DK_PCP_MAX_ORDER))
         return free_other(d, pfn, order);
-    uint8_t s = dk_a8_load_relaxed(&d->state[fi]);
+    uint8_t s = DK_CHECKS == DK_CHECKS_ALWAYS ? dk_a8_load_relaxed(&d->state[fi])
+                                              : dk_state_make(order, DECKLE_UNMOVABLE, false);
     if (dk_likely(is_given(s, order, DECKLE_UNMOVABLE)))
         return push(d, fi, order, DECKLE_UNMOVABLE);
     if (dk_likely(is_given(s, order, DECKLE_MOVABLE)))

@@ -54,7 +54,9 @@
 
 /* ---- caches ------------------------------------------------------------------------------- */
 
+#ifndef DK_PCP_MAX_ORDER /* less only to see what lists of the larger orders are worth */
 #define DK_PCP_MAX_ORDER 10u
+#endif
 #define DK_PCP_TYPES     DECKLE_NR_PCP_TYPES
 #define DK_PCP_LISTS     ((DK_PCP_MAX_ORDER + 1) * DK_PCP_TYPES)
 #define DK_REFILL_MAX    64u /* entries that one refill or drain step moves at most */

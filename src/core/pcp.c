@@ -6,6 +6,9 @@
  */
 #include "core/pcp_internal.h"
 
+#include "core/ablation.h"
+#include "core/check.h"
+
 /* ---- either kind ----------------------------------------------------------------------------- */
 
 unsigned dk_pcp_take(struct deckle *d, uint32_t zone, unsigned list, uint32_t *fis, unsigned n,
@@ -39,12 +42,27 @@ static int drain(struct deckle *d, struct dk_zone *zone, uint32_t cpu, bool forc
     return DECKLE_OK;
 }
 
+/* Checks put off until frames enter (in) or leave the caches; see ablation.h. */
+static void check_moved(struct deckle *d, unsigned list, const uint32_t *fis, unsigned n, bool in)
+{
+    uint8_t given = dk_state_make(dk_list_order(list), list % DK_PCP_TYPES, false);
+
+    for (unsigned i = 0; i < n; i++) {
+        dk_a8 *state = &d->state[fis[i]];
+        if (dk_a8_load_relaxed(state) != (in ? 0 : given))
+            dk_bad_state(d, fis[i], dk_list_order(list));
+        dk_a8_store_relaxed(state, in ? given : 0);
+    }
+}
+
 void dk_pcp_give(struct deckle *d, struct dk_zone *zone, unsigned list, const uint32_t *fis,
                  unsigned n)
 {
     struct dk_pcp_set *set = dk_stat_set(d, zone->number);
     unsigned order = dk_list_order(list);
 
+    if (DK_CHECKS == DK_CHECKS_DEFERRED)
+        check_moved(d, list, fis, n, false);
     dk_counter_add(&set->drains, 1);
     dk_counter_add(&set->drain_frames, n << order);
     dk_zone_give(d, zone, set, order, fis, n);
@@ -126,6 +144,8 @@ void dk_pcp_put_surplus(struct deckle *d, struct dk_zone *zone, unsigned list, c
 
     if (!n)
         return;
+    if (DK_CHECKS == DK_CHECKS_DEFERRED)
+        check_moved(d, list, fis, n, true);
     for (unsigned i = 0; i < n; i++)
         turned[i] = fis[n - 1 - i];
     put = dk_pcp_put(d, zone->number, list, turned, n, &lh);

@@ -46,6 +46,7 @@
  */
 #include "core/zone_internal.h"
 
+#include "core/ablation.h"
 #include "core/check.h"
 #include "core/client.h"
 #include "policy/fallback.h"
@@ -710,8 +711,9 @@ void dk_zone_give(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set
             continue;
         }
         unsigned first = i;
-        while (i < n && fis[i] / DK_BLOCK_FRAMES == block)
+        do
             i++;
+        while (DK_DRAINS_GROUPS && i < n && fis[i] / DK_BLOCK_FRAMES == block);
         give_frames(&c, span, order, fis + first, i - first);
     }
     dk_intent_close(c.intent);

@@ -18,7 +18,14 @@
 #ifndef DK_CORE_ZONELIST_H
 #define DK_CORE_ZONELIST_H
 
+#include "core/ablation.h"
 #include "core/layout.h"
+
+#if DK_WALK_IS_INLINE
+#define DK_WALK DK_INLINE
+#else
+#define DK_WALK static DK_NOINLINE __attribute__((unused))
+#endif
 
 enum dk_zonelist_kind { DK_ZONELIST_FALLBACK, DK_ZONELIST_NOFALLBACK };
 
@@ -45,7 +52,7 @@ DK_INLINE const struct dk_zonelist *dk_zonelist(const struct deckle *d, uint32_t
 }
 
 /* The next zone that fits, NULL at the end. */
-DK_INLINE struct dk_zone *dk_zonelist_next(const struct deckle *d, struct dk_zonelist_walk *w)
+DK_WALK struct dk_zone *dk_zonelist_next(const struct deckle *d, struct dk_zonelist_walk *w)
 {
     while (w->next < w->nr) {
         uint32_t number = dk_a32_load_relaxed(&w->list->zone[w->next++]);
@@ -63,9 +70,9 @@ DK_INLINE struct dk_zone *dk_zonelist_next(const struct deckle *d, struct dk_zon
  * Begin a walk; returns the preferred zone: the first whose type is at most `highest` and whose
  * node is in the mask (bit per node id; 0 = all). NULL: no zone fits.
  */
-DK_INLINE struct dk_zone *dk_zonelist_first(const struct deckle *d, const struct dk_zonelist *list,
-                                            uint32_t highest, uint64_t nodemask,
-                                            struct dk_zonelist_walk *w)
+DK_WALK struct dk_zone *dk_zonelist_first(const struct deckle *d, const struct dk_zonelist *list,
+                                          uint32_t highest, uint64_t nodemask,
+                                          struct dk_zonelist_walk *w)
 {
     uint32_t nr = dk_a32_load_acquire(&list->nr);
 

@@ -24,8 +24,7 @@
 
 #include "core/pcp.h"
 
-/* ---- reaping ----------------------------------------------------------------------------------
- */
+/* ---- reaping --------------------------------------------------------------------------------- */
 
 static struct deckle_reap_report reaped;
 
@@ -52,8 +51,7 @@ static void reap_r(struct actor *a)
     reap(a, R);
 }
 
-/* ---- scenes -----------------------------------------------------------------------------------
- */
+/* ---- scenes ---------------------------------------------------------------------------------- */
 
 enum scene { FRESH, TIGHT, WHOLES, CACHED, SCENES };
 static const char *const scene_names[] = {"fresh", "tight", "wholes", "cached"};
@@ -109,6 +107,10 @@ static void make_scene(enum scene scene)
         hold_at(A, 1, 0);
         hold_at(A, 4, 2);
         hold_at(B, 2048, 9);
+        /* The CPU works in a block of which A has nothing, and which a request of order 8 makes
+         * it leave. */
+        take_past(&actors[B], GFP_U, 7);
+        take_past(&actors[L], GFP_U, 8);
         break;
     }
 }
@@ -179,8 +181,7 @@ static void tear_down(void)
     free(handles);
 }
 
-/* ---- judging ----------------------------------------------------------------------------------
- */
+/* ---- judging --------------------------------------------------------------------------------- */
 
 static uint64_t in_use;
 
@@ -267,8 +268,7 @@ static void settle_transfer(void)
     memset(owner + b.pfn, L + 1, 1ull << b.order);
 }
 
-/* ---- one --------------------------------------------------------------------------------------
- */
+/* ---- one ------------------------------------------------------------------------------------- */
 
 static uint64_t longest_wait;
 
@@ -320,8 +320,7 @@ static void one(enum scene scene)
     }
 }
 
-/* ---- the reaper dies ---------------------------------------------------------------------------
- */
+/* ---- the reaper dies ------------------------------------------------------------------------- */
 
 static void second_reaper(enum scene scene, unsigned op, uint64_t n, uint64_t m, bool first_r)
 {
@@ -374,8 +373,7 @@ static void reapers(enum scene scene)
     }
 }
 
-/* ---- a transit taken over ----------------------------------------------------------------------
- */
+/* ---- a transit taken over -------------------------------------------------------------------- */
 
 static uint32_t transit_of;
 
@@ -400,6 +398,27 @@ static uint32_t client_in_transit(void)
  * dies while it does the rest. A is reaped before R is; then L, which lives, has frames of the
  * block again, and R's reaper must not take them for what R was about to win.
  */
+static void work_hungrily(void)
+{
+    run(L, take0);
+    for (unsigned i = 0; i < 4; i++)
+        run(L, bulk);
+}
+
+/* L gets hold of what has come back before anybody reaps. */
+static void second_hand(uint64_t n)
+{
+    kill_at(DRAIN, n);
+    die(A);
+    forget(A);
+    work_hungrily();
+    run(R, reap_a);
+    judge(shared.client[R].d);
+    report("second hand", CACHED, "drain", n, 0);
+    clean_up(R);
+    report("second hand, freed", CACHED, "drain", n, 0);
+}
+
 static void third_hand(uint64_t n, uint64_t m)
 {
     kill_at(DRAIN, n);
@@ -409,9 +428,7 @@ static void third_hand(uint64_t n, uint64_t m)
     go(R);
     die(R);
     run(B, reap_a);
-    run(L, take0);
-    run(L, bulk);
-    run(L, bulk);
+    work_hungrily();
     run(B, reap_r);
     judge(shared.client[B].d);
     report("third hand", CACHED, "drain", n, m);
@@ -432,6 +449,8 @@ static void transits_are_finished_by_third_hands(void **state)
         if (client_in_transit() != number_of(A))
             continue;
         transits++;
+        second_hand(n);
+        kill_at(DRAIN, n);
         die(A);
         begin(R, reap_a, 0);
         uint64_t first = 0, last = 0;
@@ -463,6 +482,22 @@ static void reap_every(struct actor *a)
     }
 }
 
+static void go_until_it_moves(enum who who)
+{
+    const struct dk_superblock *sb = shared.client[Q].d->sb;
+    struct actor *a = &actors[who];
+    uint32_t epoch = dk_a32_load_relaxed(&sb->epoch);
+    a->stop_at = 0;
+    go(who);
+    while (!a->finished && dk_a32_load_relaxed(&sb->epoch) == epoch) {
+        a->stop_at = a->points;
+        go(who);
+    }
+    a->stop_at = a->points + test_random_below(&random_state, 40);
+    if (!a->finished)
+        go(who);
+}
+
 static void chains(enum scene scene)
 {
     static const enum who reapers[] = {R, B, L};
@@ -480,10 +515,11 @@ static void chains(enum scene scene)
         die(A);
         forget(A);
         for (unsigned k = 0; k < 3; k++) {
-            /* Mostly near the end, where the counters are moved. */
-            uint64_t back = test_random_below(&random_state, i & 1 ? reaping : 60);
-            begin(reapers[k], reap_every, reaping - back);
-            go(reapers[k]);
+            begin(reapers[k], reap_every, test_random_below(&random_state, reaping));
+            if (i & 1) /* while it moves blocks to another epoch */
+                go_until_it_moves(reapers[k]);
+            else
+                go(reapers[k]);
             die(reapers[k]);
             forget(reapers[k]);
         }
@@ -497,8 +533,7 @@ static void chains(enum scene scene)
     }
 }
 
-/* ---- live intents ------------------------------------------------------------------------------
- */
+/* ---- live intents ---------------------------------------------------------------------------- */
 
 static void deferred(enum scene scene)
 {
@@ -531,8 +566,7 @@ static void deferred(enum scene scene)
     }
 }
 
-/* ---- crossed ----------------------------------------------------------------------------------
- */
+/* ---- crossed --------------------------------------------------------------------------------- */
 
 /* What L does in a block that A has left half-done, against one reaping: L up to m, R up to k, the
  * rest of L, of R; or R up to k, L up to m, the rest of R, of L. */
@@ -569,8 +603,7 @@ static void crossed(enum scene scene)
     }
 }
 
-/* ---- lives ------------------------------------------------------------------------------------
- */
+/* ---- lives ----------------------------------------------------------------------------------- */
 
 static void come_again(void)
 {
@@ -642,8 +675,7 @@ static void lives(enum scene scene)
     }
 }
 
-/* ---- crowd -------------------------------------------------------------------------------------
- */
+/* ---- crowd ----------------------------------------------------------------------------------- */
 
 /* Anything but transfers; who has much gives it back. */
 static void (*any_op(enum who who))(struct actor *)
@@ -689,8 +721,7 @@ static void crowd(enum scene scene)
     }
 }
 
-/* ---- all ---------------------------------------------------------------------------------------
- */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 static void each_scene(void (*test)(enum scene))
 {

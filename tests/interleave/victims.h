@@ -59,8 +59,7 @@ static bool shuffle;
 static const char *fault;
 static char message[500];
 
-/* ---- running ----------------------------------------------------------------------------------
- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 void dk_test_point(const volatile void *address, int kind)
 {
@@ -145,8 +144,7 @@ static void run(enum who who, void (*op)(struct actor *))
     go(who);
 }
 
-/* ---- operations -------------------------------------------------------------------------------
- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 static void complain_of(const char *what, uint64_t pfn)
 {
@@ -365,6 +363,8 @@ static void retype(struct actor *a)
 {
     deckle_set_pageblock_type(handle_of(a), 0, DECKLE_CMA);
     deckle_set_pageblock_type(handle_of(a), 0, DECKLE_MOVABLE);
+    deckle_set_pageblock_type(handle_of(a), 3584, DECKLE_RECLAIMABLE);
+    deckle_set_pageblock_type(handle_of(a), 3584, DECKLE_MOVABLE);
 }
 
 /* To L, who takes it for its own when the call says so. */

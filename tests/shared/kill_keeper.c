@@ -354,6 +354,7 @@ int keeper_run(uint64_t kills, uint64_t seed)
     uint64_t done = 0;
     int progress = isatty(STDERR_FILENO), status;
 
+    setvbuf(stdout, NULL, _IOLBF, 0); /* what is found is seen at once, in a file too */
     k.random = seed;
     status = set_up(&k);
     if (status)

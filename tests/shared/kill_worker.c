@@ -17,7 +17,8 @@
 
 #define MOST_FRAMES  2200u /* of one worker: together more than there are */
 #define MOST_REPEATS 10000u /* then a request has failed */
-#define TIME_TO_REAP 100u   /* repeats: what is missing may be a dead client's */
+#define TIME_TO_REAP 100u   /* repeats: what is missing may be a dead client's … */
+#define MOST_OF_HANDLERS 20u /* … for which a handler does not wait: the next one is due */
 #define NR_HELD      16u   /* blocks that a level of handlers keeps */
 #define NR_LEVELS    2u
 #define BULK         48u
@@ -139,10 +140,10 @@ static void reap(void)
 
 static int64_t allocate(struct actor *a, uint32_t gfp, uint32_t order)
 {
-    uint64_t began = begin(a), repeats = 0;
+    uint64_t began = begin(a), repeats = 0, most = a ? MOST_OF_HANDLERS : MOST_REPEATS;
     int64_t pfn;
 
-    while ((pfn = deckle_alloc(d, gfp, order)) == DECKLE_ECONTENDED && repeats < MOST_REPEATS) {
+    while ((pfn = deckle_alloc(d, gfp, order)) == DECKLE_ECONTENDED && repeats < most) {
         me->repeats[a ? 1 : 0] = (uint32_t)++repeats;
         if (!a && repeats % TIME_TO_REAP == 0)
             reap();

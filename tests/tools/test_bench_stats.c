@@ -152,6 +152,61 @@ static void text_of_a_table(void **state)
     bench_table_destroy(table);
 }
 
+static void goals_of_a_table(void **state)
+{
+    static const char want[] = "demo: goals\n\n"
+                               "  goal: order 3 / limit at most 1.25: 1.2, met\n"
+                               "  goal: order 4 / limit at most 1.25: 1.5, NOT met\n"
+                               "  goal: kept, % at least 97: 97, met\n"
+                               "  goal: kept, % at least 97: 96.5, NOT met\n"
+                               "  goal: two CPUs at most 1.05: not measured\n"
+                               "\n";
+    static const double met[] = {1, 0, 1, 0, -1};
+    struct bench_table *table = bench_table_create("demo", "demo: goals");
+    char *text = NULL;
+    size_t size = 0;
+    FILE *to = open_memstream(&text, &size);
+    cJSON *json;
+
+    (void)state;
+    bench_table_goal(table, BENCH_AT_MOST, 1.25, 1.2, "order %u / limit", 3u);
+    bench_table_goal(table, BENCH_AT_MOST, 1.25, 1.5, "order %u / limit", 4u);
+    bench_table_goal(table, BENCH_AT_LEAST, 97, 97, "kept, %%");
+    bench_table_goal(table, BENCH_AT_LEAST, 97, 96.5, "kept, %%");
+    bench_table_goal(table, BENCH_AT_MOST, 1.05, NAN, "two CPUs");
+    bench_table_print(table, to, 2.0);
+    fclose(to);
+    assert_string_equal(text, want);
+    free(text);
+
+    json = bench_table_json(table, 2.0);
+    for (int i = 0; i < 5; i++) {
+        const cJSON *goal = cJSON_GetArrayItem(cJSON_GetObjectItem(json, "goals"), i);
+        const cJSON *is_met = cJSON_GetObjectItem(goal, "met");
+
+        assert_true(cJSON_IsString(cJSON_GetObjectItem(goal, "goal")));
+        assert_true(met[i] < 0 ? cJSON_IsNull(is_met)
+                               : (met[i] > 0 ? cJSON_IsTrue(is_met) : cJSON_IsFalse(is_met)));
+    }
+    cJSON_Delete(json);
+    bench_table_destroy(table);
+}
+
+static void the_worst_of_several(void **state)
+{
+    struct bench_worst worst = BENCH_WORST;
+
+    (void)state;
+    assert_true(isnan(worst.value));
+    bench_worst_add(&worst, NAN, "nothing");
+    assert_true(isnan(worst.value));
+    bench_worst_add(&worst, 2, "order %u", 1u);
+    bench_worst_add(&worst, 3, "order %u", 2u);
+    bench_worst_add(&worst, 1, "order %u", 3u);
+    check_near(worst.value, 3);
+    assert_string_equal(worst.where, "order 2");
+}
+
 static double number_in(const cJSON *object, const char *key)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
@@ -358,6 +413,8 @@ int main(void)
         cmocka_unit_test(loops_are_scaled),
         cmocka_unit_test(overhead_is_subtracted),
         cmocka_unit_test(text_of_a_table),
+        cmocka_unit_test(goals_of_a_table),
+        cmocka_unit_test(the_worst_of_several),
         cmocka_unit_test(json_of_a_table),
         cmocka_unit_test(a_table_grows),
         cmocka_unit_test(references_give_each_block_once),

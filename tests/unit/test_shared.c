@@ -73,8 +73,7 @@ static void kill_client(struct shared_pool *p, unsigned i)
     p->alive &= ~(UINT64_C(1) << p->client[i].number);
 }
 
-/* ---- configuration and life --------------------------------------------------------------------
- */
+/* ---- configuration and life ------------------------------------------------------------------ */
 
 static void configuration(void **state)
 {
@@ -163,8 +162,7 @@ static void a_private_pool_is_not_shared(void **state)
     shared_pool_end(&p);
 }
 
-/* ---- who may only look --------------------------------------------------------------------------
- */
+/* ---- who may only look ----------------------------------------------------------------------- */
 
 static void try_everything(struct deckle *d, uint64_t pfn)
 {
@@ -281,8 +279,7 @@ static void half_registered(void **state)
     shared_pool_end(&p);
 }
 
-/* ---- whose frames -------------------------------------------------------------------------------
- */
+/* ---- whose frames ---------------------------------------------------------------------------- */
 
 static void assert_refused(struct shared_client *c, enum deckle_bad what)
 {
@@ -407,8 +404,7 @@ static void transfer(void **state)
     shared_pool_end(&p);
 }
 
-/* ---- reaping at rest ----------------------------------------------------------------------------
- */
+/* ---- reaping at rest ------------------------------------------------------------------------- */
 
 static void reaping_has_its_errors(void **state)
 {
@@ -475,8 +471,7 @@ static void what_the_dead_held_is_counted(void **state)
     shared_pool_end(&p);
 }
 
-/* ---- no slot ------------------------------------------------------------------------------------
- */
+/* ---- no slot --------------------------------------------------------------------------------- */
 
 static void fill_slots(struct deckle *d, dk_word with)
 {

@@ -44,8 +44,7 @@ static struct deckle_config plain(uint32_t features)
                                   .pcp_capacity = 16};
 }
 
-/* ---- an area between guards --------------------------------------------------------------------
- */
+/* ---- an area between guards ------------------------------------------------------------------ */
 
 static unsigned char *map_guarded(size_t size)
 {
@@ -117,8 +116,7 @@ static void drop_image(void)
     free(published);
 }
 
-/* ---- damage -------------------------------------------------------------------------------------
- */
+/* ---- damage ---------------------------------------------------------------------------------- */
 
 static void discard(void *ctx, const char *text, size_t len)
 {
@@ -281,8 +279,7 @@ static void head(void **state)
     drop_image();
 }
 
-/* ---- recovery -----------------------------------------------------------------------------------
- */
+/* ---- recovery -------------------------------------------------------------------------------- */
 
 static void assert_like_new(unsigned i)
 {

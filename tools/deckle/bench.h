@@ -32,7 +32,7 @@
 #include "ui.h"
 
 #define BENCH_MAX_CPUS   1024u
-#define BENCH_MAX_LANES  8u
+#define BENCH_MAX_LANES  16u
 #define BENCH_MAX_VALUES 2u
 
 /* ---- the run --------------------------------------------------------------------------------- */
@@ -49,7 +49,8 @@ struct bench {
     unsigned nr_cpus;
     struct bench_crew *crew;
     uint64_t **pfns; /* per CPU: room for most_blocks + 1 */
-    cJSON *tables;   /* finished ones */
+    struct bench_ring *ring;
+    cJSON *tables; /* finished ones */
     struct ui_progress *progress;
     FILE *out;        /* of text */
     bool shared_cpus; /* the CPUs did not run at full speed together when last tried */
@@ -82,6 +83,11 @@ enum bench_lane_kind {
     BENCH_LANE_CELLS, /* Deckle with DECKLE_FEATURE_CELLS */
     BENCH_LANE_ZERO,  /* the pool of RSEQ with DECKLE_GFP_ZERO; set up by the table that wants it */
     BENCH_LANE_KERNEL, /* the operating system; set up by the table that wants it */
+    BENCH_LANE_GLIBC,  /* other people's allocators: bench_peer.h; set up by the table peers */
+    BENCH_LANE_MIMALLOC,
+    BENCH_LANE_JEMALLOC,
+    BENCH_LANE_TCMALLOC,
+    BENCH_LANE_MEMPOOL,
     BENCH_NR_LANE_KINDS
 };
 
@@ -95,6 +101,7 @@ struct bench_lane {
     uint32_t gfp; /* added to that of the shape */
     char *memory; /* address of frame first_pfn; NULL = cannot be touched */
     uint64_t first_pfn;
+    struct bench_peer *peer; /* measured by another process; then ops and ctx are over there */
 };
 
 /* What a table wants of its allocators. */
@@ -110,7 +117,7 @@ struct bench_set {
     unsigned nr;
     struct bench_lane lanes[BENCH_MAX_LANES];
     struct bench_pool pools[BENCH_MAX_LANES]; /* of those that are Deckle's */
-    char *memory; /* what the references touch; NULL = nothing */
+    char *memory;                             /* what the references touch; NULL = nothing */
     size_t memory_bytes;
 };
 
@@ -150,7 +157,10 @@ enum bench_shape_kind {
     BENCH_BATCH_COMPAT, /* the same as the kernel's micro-benchmark would print them */
     BENCH_BULK,         /* two values: per frame of a bulk request, of a bulk free */
     BENCH_BULK_SINGLY,  /* one value: per frame of a bulk request and its single free */
-    BENCH_TOUCH         /* one value: ticks per page allocated, touched and freed */
+    BENCH_TOUCH,        /* one value: ticks per page allocated, touched and freed */
+    BENCH_HANDOFF,      /* one value: ticks per block; two threads, nr blocks a batch */
+    BENCH_HANDOFF_BULK, /* the same with a bulk call for each batch */
+    BENCH_REPLACE       /* one value: ticks per block replaced, nr live blocks */
 };
 
 struct bench_shape {
@@ -201,6 +211,7 @@ struct bench_table_def {
     const char *name, *summary;
     int (*run)(struct bench *bench); /* 0 or an exit status */
     bool timed;                      /* needs the check of limit against floor */
+    bool extra;                      /* only when asked for by name */
 };
 
 int cmd_bench(int argc, char **argv);
@@ -211,5 +222,11 @@ int bench_parallel(struct bench *bench);
 int bench_bulk(struct bench *bench);
 int bench_fault(struct bench *bench);
 int bench_memory(struct bench *bench);
+int bench_handoff(struct bench *bench);
+int bench_random(struct bench *bench);
+int bench_fragment(struct bench *bench);
+int bench_create(struct bench *bench);
+int bench_peers(struct bench *bench);
+int bench_ablation(struct bench *bench);
 
 #endif

@@ -72,12 +72,38 @@ static void measure_n(struct bench *bench, const struct bench_set *set, uint32_t
         bench_measure_row(bench, &compat);
 }
 
-/* With --quick every eighth size, and the largest. */
+/* With --quick fewer sizes: those that goals name are among them. */
 static size_t next_n(const struct bench *bench, size_t n)
 {
-    size_t next = bench->quick ? 8 * n : 2 * n;
+    size_t next = bench->quick ? (n == 1024 || n == 1 ? 16 : 8) * n : 2 * n;
 
-    return n < MOST && next > MOST ? MOST : next;
+    return bench->quick && n == 16 ? 64 : next;
+}
+
+static double min_at(const struct batch_half *half, const size_t *sizes, size_t n,
+                     enum bench_lane_kind kind)
+{
+    for (unsigned row = 0; row < bench_table_rows(half->table); row++)
+        if (sizes[row] == n)
+            return bench_table_min(half->table, row, (unsigned)half->lanes.of[kind]);
+    return NAN;
+}
+
+/* alloc and free have different bounds. */
+static void set_goals(const struct batch_half *half, const size_t *sizes, double bound)
+{
+    double cached = min_at(half, sizes, 64, BENCH_LANE_RSEQ);
+    double most = min_at(half, sizes, 131072, BENCH_LANE_RSEQ);
+
+    bench_table_goal(half->table, BENCH_AT_MOST, 2,
+                     bench_ratio(cached, min_at(half, sizes, 64, BENCH_LANE_LIMIT)),
+                     "N = 64 / limit");
+    bench_table_goal(half->table, BENCH_AT_MOST, bound, min_at(half, sizes, 16384, BENCH_LANE_RSEQ),
+                     "N = 16384, cycles");
+    bench_table_goal(half->table, BENCH_AT_MOST, bound, most, "N = 131072, cycles");
+    bench_table_goal(half->table, BENCH_AT_MOST, 1.5,
+                     bench_ratio(most, min_at(half, sizes, 1024, BENCH_LANE_RSEQ)),
+                     "N = 131072 / N = 1024");
 }
 
 static int batch_order(struct bench *bench, uint32_t order)
@@ -86,6 +112,7 @@ static int batch_order(struct bench *bench, uint32_t order)
     struct bench_wish wish = {
         .lanes = lanes, .nr_cpus = 1, .pool_bytes = POOL_BYTES, .backing = BENCH_BACKING_NONE};
     struct batch_half halves[2];
+    size_t sizes[32];
     struct bench_set set;
     int status;
 
@@ -98,7 +125,12 @@ static int batch_order(struct bench *bench, uint32_t order)
     bench_set_note(&set, halves[0].table);
     for (size_t n = 1; n <= MOST && !ui_interrupted(); n = next_n(bench, n)) {
         bench_progress(bench, order, ORDERS);
+        sizes[bench_table_rows(halves[0].table)] = n;
         measure_n(bench, &set, order, n, halves);
+    }
+    if (order == 0) {
+        set_goals(&halves[0], sizes, 7);
+        set_goals(&halves[1], sizes, 8);
     }
     status = bench_publish(bench, halves[0].table);
     status |= bench_publish(bench, halves[1].table);

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "bench_clock.h"
+#include "bench_peer.h"
 
 #define ATTEMPTS       3u /* at a row of pairs that was disturbed */
 #define HURRY_RUNS     2u
@@ -49,7 +50,7 @@ struct shape_run {
 };
 
 static int call_loop(const struct bench_ops *ops, const struct bench_shape *shape,
-                     const struct bench_job *job, struct bench_split *split)
+                     const struct bench_job *job, struct bench_split *split, unsigned thread)
 {
     switch (shape->kind) {
     case BENCH_PAIRS:
@@ -66,21 +67,35 @@ static int call_loop(const struct bench_ops *ops, const struct bench_shape *shap
         return ops->bulk_singly(job, split);
     case BENCH_TOUCH:
         return ops->touch(job);
+    case BENCH_HANDOFF:
+        return thread == 0 ? ops->produce(job) : ops->consume(job);
+    case BENCH_HANDOFF_BULK:
+        return thread == 0 ? ops->produce_bulk(job) : ops->consume_bulk(job);
+    case BENCH_REPLACE:
+        return ops->replace(job);
     }
     return DECKLE_EINVAL;
 }
 
-/* The others still measure: keep the machine as busy as it was. */
-static void keep_company(struct shape_run *run, struct bench_job *job, int *error)
+static bool is_handoff(const struct bench_shape *shape)
+{
+    return shape->kind == BENCH_HANDOFF || shape->kind == BENCH_HANDOFF_BULK;
+}
+
+/* The others still measure: keep the machine as busy as it was. The two sides of a hand-off end
+ * together. */
+static void keep_company(struct shape_run *run, struct bench_job *job, unsigned thread, int *error)
 {
     struct bench_split unused = {0, 0};
 
+    if (is_handoff(run->shape))
+        return;
     job->loops = run->loops / 64 + 1;
     if (job->nr > COMPANY_BLOCKS)
         job->nr = COMPANY_BLOCKS;
     atomic_fetch_add(&run->finished, 1);
     while (atomic_load(&run->finished) < run->shape->threads && *error == 0)
-        *error = call_loop(run->lane->ops, run->shape, job, &unused);
+        *error = call_loop(run->lane->ops, run->shape, job, &unused, thread);
 }
 
 static void shape_work(void *arg, unsigned thread, struct bench_barrier *start)
@@ -89,6 +104,7 @@ static void shape_work(void *arg, unsigned thread, struct bench_barrier *start)
     const struct bench_lane *lane = run->lane;
     struct shape_thread *mine = &run->threads[thread];
     struct bench_split unused = {0, 0};
+    uint64_t random = UINT64_C(0x9e3779b97f4a7c15) * (thread + 1);
     struct bench_job job = {.ctx = lane->ctx,
                             .gfp = run->shape->gfp | lane->gfp,
                             .order = run->shape->order,
@@ -97,19 +113,29 @@ static void shape_work(void *arg, unsigned thread, struct bench_barrier *start)
                             .loops = run->loops / 10,
                             .memory = lane->memory,
                             .first_pfn = lane->first_pfn,
-                            .page_shift = BENCH_PAGE_SHIFT};
+                            .page_shift = BENCH_PAGE_SHIFT,
+                            .ring = run->bench->ring,
+                            .random = &random};
+    struct bench_job table = job;
 
     if (job.loops == 0 && job.nr <= WARM_BLOCKS)
         job.loops = 1;
     mine->split = unused;
-    mine->error = call_loop(lane->ops, run->shape, &job, &unused);
+    mine->error = run->shape->kind == BENCH_REPLACE ? lane->ops->fill(&table) : 0;
+    if (mine->error == 0)
+        mine->error = call_loop(lane->ops, run->shape, &job, &unused, thread);
     job.loops = run->loops;
     bench_barrier_wait(start);
     mine->began = bench_clock_start();
     if (mine->error == 0)
-        mine->error = call_loop(lane->ops, run->shape, &job, &mine->split);
+        mine->error = call_loop(lane->ops, run->shape, &job, &mine->split, thread);
     mine->ticks = bench_clock_stop() - mine->began;
-    keep_company(run, &job, &mine->error);
+    keep_company(run, &job, thread, &mine->error);
+    if (run->shape->kind == BENCH_REPLACE) {
+        int error = lane->ops->empty(&table);
+
+        mine->error = mine->error == 0 ? error : mine->error;
+    }
 }
 
 /* Did all threads start within a twentieth of the time that the fastest took? When the system or a
@@ -142,7 +168,7 @@ static void add_values(const struct shape_run *run, const struct shape_thread *t
                        double values[BENCH_MAX_VALUES])
 {
     const struct bench_shape *shape = run->shape;
-    uint64_t elements = run->loops * shape->nr;
+    uint64_t elements = shape->kind == BENCH_REPLACE ? run->loops : run->loops * shape->nr;
     double overhead = shape->kind == BENCH_BATCH_COMPAT ? 0 : run->bench->overhead;
 
     if (shape->kind == BENCH_BULK_SINGLY) {
@@ -168,8 +194,12 @@ int bench_run_shape(const struct bench *bench, const struct bench_lane *lane,
     unsigned attempts = 0;
     bool together;
 
+    if (lane->peer != NULL)
+        return bench_peer_run(lane->peer, bench, shape, loops, values, ticks);
     do {
         atomic_init(&run.finished, 0);
+        if (is_handoff(shape))
+            memset(bench->ring, 0, sizeof(*bench->ring));
         bench_crew_run(bench->crew, shape->threads, shape_work, &run);
         together = started_together(&run);
     } while (!together && ++attempts < (bench_hurries(bench) ? START_HURRY : START_ATTEMPTS));

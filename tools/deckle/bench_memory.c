@@ -3,15 +3,8 @@
  * Table `memory`: what a pool costs in bytes. The metadata is mapped but only touched where
  * something is written, so the bytes that are really backed after creation stand beside the size.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "bench.h"
-
-#include <errno.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "bench_child.h"
 
 struct memory_pool {
     uint64_t bytes;
@@ -89,55 +82,33 @@ struct memory_figures {
     double create_ns;
 };
 
-/* In a process of its own, which just ends: closing a pool reads all of its metadata, and that of
- * 16 TiB takes seconds. */
-static _Noreturn void child(const struct memory_pool *wish, int to)
+static int child(const void *wished, void *to)
 {
-    struct memory_figures figures;
+    const struct memory_pool *wish = wished;
+    struct memory_figures *figures = to;
     struct bench_pool pool;
     int status = bench_pool_open(&pool, wish->bytes, wish->features, BENCH_BACKING_NONE);
 
-    if (status == UI_OK) {
-        figures.metadata = pool.metadata_bytes;
-        figures.touched = bench_pool_touched(&pool);
-        figures.create_ns = pool.create_ns;
-        if (write(to, &figures, sizeof(figures)) != (ssize_t)sizeof(figures))
-            status = UI_FAULT;
-    }
-    _exit(status);
+    if (status != UI_OK)
+        return status;
+    figures->metadata = pool.metadata_bytes;
+    figures->touched = bench_pool_touched(&pool);
+    figures->create_ns = pool.create_ns;
+    return UI_OK;
 }
 
-static int ask_child(const struct memory_pool *wish, struct memory_figures *figures)
+static void set_goal(const struct memory_pool *wish, const struct memory_table *t, double percent)
 {
-    int ends[2], status = 0;
-    pid_t pid = -1;
-    bool complete;
-
-    if (pipe(ends) == 0) {
-        fflush(NULL);
-        pid = fork();
-    }
-    if (pid < 0) {
-        ui_error("bench: memory: cannot make a process: %s", strerror(errno));
-        return UI_MISSING;
-    }
-    if (pid == 0)
-        child(wish, ends[1]);
-    close(ends[1]);
-    complete = read(ends[0], figures, sizeof(*figures)) == (ssize_t)sizeof(*figures);
-    close(ends[0]);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        continue;
-    if (WIFEXITED(status) && WEXITSTATUS(status) != UI_OK)
-        return WEXITSTATUS(status);
-    return complete ? UI_OK : UI_FAULT;
+    if (wish->bytes == 16 * GIB && wish->features == 0)
+        bench_table_goal(t->table, BENCH_AT_MOST, 0.03, percent,
+                         "default pool of 16 GiB, %% of it");
 }
 
 static int measure(const struct memory_pool *wish, const struct memory_table *t)
 {
     double bytes = (double)wish->bytes, frames = bytes / (1u << BENCH_PAGE_SHIFT);
     struct memory_figures figures;
-    int status = ask_child(wish, &figures);
+    int status = bench_child_run("memory", child, wish, &figures, sizeof(figures));
     char text[UI_NUMBER];
     unsigned row;
 
@@ -154,6 +125,7 @@ static int measure(const struct memory_pool *wish, const struct memory_table *t)
     bench_table_set_count(t->table, row, t->metadata, figures.metadata);
     bench_table_set_number(t->table, row, t->per_frame, (double)figures.metadata / frames);
     bench_table_set_number(t->table, row, t->percent, 100 * (double)figures.metadata / bytes);
+    set_goal(wish, t, 100 * (double)figures.metadata / bytes);
     bench_table_set_number(t->table, row, t->touched, (double)figures.touched / 1024);
     bench_table_set_number(t->table, row, t->create, figures.create_ns / 1000);
     return UI_OK;

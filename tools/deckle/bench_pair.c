@@ -97,6 +97,35 @@ static void measure(struct bench *bench, const struct bench_set *set, const stru
     }
 }
 
+static void set_goals(const struct pair_table *t, unsigned most_threads)
+{
+    unsigned limit = (unsigned)t->lanes.of[BENCH_LANE_LIMIT];
+    unsigned rseq = (unsigned)t->lanes.of[BENCH_LANE_RSEQ];
+    unsigned cells = (unsigned)t->lanes.of[BENCH_LANE_CELLS];
+    struct bench_worst order = BENCH_WORST, two = BENCH_WORST;
+    double first = bench_table_min(t->table, 0, rseq);
+
+    for (unsigned row = 0; row < bench_table_rows(t->table); row++) {
+        unsigned of = row / (2 * most_threads), many = row / most_threads % 2;
+        double mine = bench_table_min(t->table, row, rseq);
+
+        if (row % most_threads == 1)
+            bench_worst_add(&two, bench_ratio(mine, bench_table_min(t->table, row - 1, rseq)),
+                            "order %u, %u outstanding", of, many ? OUTSTANDING : 1);
+        else if (!many)
+            bench_worst_add(&order, bench_ratio(mine, first), "order %u", of);
+    }
+    bench_table_goal(t->table, BENCH_AT_MOST, 1.25,
+                     bench_ratio(first, bench_table_min(t->table, 0, limit)),
+                     "order-0 pair / limit");
+    bench_table_goal(t->table, BENCH_AT_MOST, 1.2, order.value,
+                     "pair of any order / order-0 pair (worst: %s)", order.where);
+    bench_table_goal(t->table, BENCH_AT_MOST, 40, bench_table_min(t->table, 0, cells),
+                     "order-0 pair through cells, cycles");
+    bench_table_goal(t->table, BENCH_AT_MOST, 1.05, two.value, "two CPUs / one CPU (worst: %s)",
+                     two.where);
+}
+
 int bench_pair(struct bench *bench)
 {
     struct bench_wish wish = {.lanes = PAIR_LANES,
@@ -117,6 +146,7 @@ int bench_pair(struct bench *bench)
     bench_table_note(t.table, "x1: pairs per second of two threads against one thread");
     measure(bench, &set, &t);
     bench_note_hop(bench, t.table);
+    set_goals(&t, wish.nr_cpus);
     status = bench_publish(bench, t.table);
     return bench_set_close(&set) != 0 ? UI_FAULT : status;
 }

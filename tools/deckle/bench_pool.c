@@ -43,6 +43,14 @@ static int timed_create(struct bench_pool *pool, const struct deckle_create_opti
 int bench_pool_open(struct bench_pool *pool, uint64_t bytes, uint32_t features,
                     enum bench_backing backing)
 {
+    static const struct deckle_create_options nothing;
+
+    return bench_pool_open_with(pool, bytes, features, backing, &nothing);
+}
+
+int bench_pool_open_with(struct bench_pool *pool, uint64_t bytes, uint32_t features,
+                         enum bench_backing backing, const struct deckle_create_options *more)
+{
     static const uint32_t flags[] = {[BENCH_BACKING_NONE] = DECKLE_CREATE_RESERVE,
                                      [BENCH_BACKING_4K] = DECKLE_CREATE_POPULATE,
                                      [BENCH_BACKING_2M] = DECKLE_CREATE_POPULATE};
@@ -57,6 +65,9 @@ int bench_pool_open(struct bench_pool *pool, uint64_t bytes, uint32_t features,
                                             .page_shift = BENCH_PAGE_SHIFT,
                                             .features = features,
                                             .pages = pages[backing],
+                                            .max_order = more->max_order,
+                                            .min_free_kbytes = more->min_free_kbytes,
+                                            .pcp_capacity = more->pcp_capacity,
                                             .bad = pool_bad,
                                             .ctx = pool,
                                             .reason = &reason};

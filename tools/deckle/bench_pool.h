@@ -32,6 +32,12 @@ struct bench_pool {
 int bench_pool_open(struct bench_pool *pool, uint64_t bytes, uint32_t features,
                     enum bench_backing backing);
 
+/* The same with further options of deckle_create; bytes, features, pages, bad and ctx are set here.
+ */
+struct deckle_create_options;
+int bench_pool_open_with(struct bench_pool *pool, uint64_t bytes, uint32_t features,
+                         enum bench_backing backing, const struct deckle_create_options *more);
+
 /* Validates, looks for what is still allocated. 0, or 1 after a message that begins with name. */
 int bench_pool_close(struct bench_pool *pool, const char *name);
 

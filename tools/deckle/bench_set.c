@@ -4,6 +4,7 @@
  * table leaves in caches and free lists does not reach the next.
  */
 #include "bench.h"
+#include "bench_peer.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -22,6 +23,11 @@ static const struct lane_text lane_texts[BENCH_NR_LANE_KINDS] = {
     [BENCH_LANE_CELLS] = {"deckle-cells", BENCH_SHOW_NS | BENCH_SHOW_RATIO},
     [BENCH_LANE_ZERO] = {"deckle-zeroed", BENCH_SHOW_NS},
     [BENCH_LANE_KERNEL] = {"kernel", BENCH_SHOW_NS},
+    [BENCH_LANE_GLIBC] = {"glibc", BENCH_SHOW_RATIO},
+    [BENCH_LANE_MIMALLOC] = {"mimalloc", BENCH_SHOW_RATIO},
+    [BENCH_LANE_JEMALLOC] = {"jemalloc", BENCH_SHOW_RATIO},
+    [BENCH_LANE_TCMALLOC] = {"tcmalloc", BENCH_SHOW_RATIO},
+    [BENCH_LANE_MEMPOOL] = {"mempool", BENCH_SHOW_RATIO},
 };
 
 const char *bench_lane_name(enum bench_lane_kind kind)
@@ -82,9 +88,7 @@ static int open_lane(const struct bench *bench, const struct bench_wish *wish,
     case BENCH_LANE_RSEQ:
     case BENCH_LANE_CELLS:
         return open_pool(wish, set, lane);
-    case BENCH_LANE_ZERO:
-    case BENCH_LANE_KERNEL:
-    case BENCH_NR_LANE_KINDS:
+    default: /* set up by the table */
         break;
     }
     return 0;
@@ -128,6 +132,8 @@ int bench_set_close(struct bench_set *set)
             bench_limit_destroy(lane->ctx);
         else if (lane->kind == BENCH_LANE_LOCK)
             bench_lock_destroy(lane->ctx);
+        else if (lane->peer != NULL)
+            bench_peer_stop(lane->peer);
         else if (bench_pool_close(&set->pools[i], lane->name) != 0)
             status = UI_FAULT;
     }
@@ -154,6 +160,10 @@ struct bench_columns bench_add_lane_columns(struct bench_table *table, unsigned 
 {
     struct bench_columns columns;
 
+    /* Kinds are in order: what a ratio is of has its column before. */
+    enum bench_lane_kind base =
+        (lanes & BENCH_LANE(BENCH_LANE_LIMIT)) != 0 ? BENCH_LANE_LIMIT : BENCH_LANE_LIMIT_SHARED;
+
     for (unsigned kind = 0; kind < BENCH_NR_LANE_KINDS; kind++) {
         struct bench_column column = {.name = lane_texts[kind].name,
                                       .kind = BENCH_COLUMN_CYCLES,
@@ -163,8 +173,8 @@ struct bench_columns bench_add_lane_columns(struct bench_table *table, unsigned 
         columns.of[kind] = -1;
         if ((lanes & BENCH_LANE(kind)) == 0)
             continue;
-        if (kind > BENCH_LANE_LIMIT)
-            column.ratio_to = columns.of[BENCH_LANE_LIMIT];
+        if (kind > base)
+            column.ratio_to = columns.of[base];
         columns.of[kind] = (int)bench_table_add_column(table, column);
     }
     return columns;

@@ -27,6 +27,12 @@ struct bench_cell {
     struct bench_samples *samples;
 };
 
+struct bench_goal {
+    char *text;
+    enum bench_bound bound;
+    double wanted, value;
+};
+
 struct bench_table {
     char *name, *caption;
     unsigned nr_columns, nr_rows, room;
@@ -34,6 +40,8 @@ struct bench_table {
     struct bench_cell *cells; /* room x BENCH_MAX_COLUMNS */
     char **notes;
     unsigned nr_notes;
+    struct bench_goal *goals;
+    unsigned nr_goals;
 };
 
 void *bench_zalloc(size_t n)
@@ -85,6 +93,9 @@ void bench_table_destroy(struct bench_table *table)
     for (unsigned i = 0; i < table->nr_notes; i++)
         free(table->notes[i]);
     free(table->notes);
+    for (unsigned i = 0; i < table->nr_goals; i++)
+        free(table->goals[i].text);
+    free(table->goals);
     free(table->cells);
     free(table->caption);
     free(table->name);
@@ -177,6 +188,57 @@ void bench_table_note(struct bench_table *table, const char *format, ...)
     free(table->notes);
     table->notes = notes;
     table->notes[table->nr_notes++] = copy_text(line);
+}
+
+/* ---- goals ----------------------------------------------------------------------------------- */
+
+void bench_table_goal(struct bench_table *table, enum bench_bound bound, double wanted,
+                      double value, const char *format, ...)
+{
+    size_t bytes = (table->nr_goals + 1) * sizeof(*table->goals);
+    struct bench_goal *goals = bench_zalloc(bytes);
+    char text[256];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (table->nr_goals > 0)
+        memcpy(goals, table->goals, table->nr_goals * sizeof(*goals));
+    free(table->goals);
+    table->goals = goals;
+    goals[table->nr_goals++] = (struct bench_goal){copy_text(text), bound, wanted, value};
+}
+
+void bench_worst_add(struct bench_worst *worst, double value, const char *format, ...)
+{
+    va_list args;
+
+    if (isnan(value) || value <= worst->value) /* nothing compares with NaN */
+        return;
+    worst->value = value;
+    va_start(args, format);
+    vsnprintf(worst->where, sizeof(worst->where), format, args);
+    va_end(args);
+}
+
+static bool goal_met(const struct bench_goal *goal)
+{
+    return goal->bound == BENCH_AT_MOST ? goal->value <= goal->wanted : goal->value >= goal->wanted;
+}
+
+static void print_goals(const struct bench_table *table, FILE *to)
+{
+    for (unsigned i = 0; i < table->nr_goals; i++) {
+        const struct bench_goal *goal = &table->goals[i];
+
+        fprintf(to, "  goal: %s %s %.5g: ", goal->text,
+                goal->bound == BENCH_AT_MOST ? "at most" : "at least", goal->wanted);
+        if (isnan(goal->value))
+            fprintf(to, "not measured\n");
+        else
+            fprintf(to, "%.4g, %s\n", goal->value, goal_met(goal) ? "met" : "NOT met");
+    }
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
@@ -351,6 +413,7 @@ void bench_table_print(const struct bench_table *table, FILE *to, double ghz)
     }
     for (unsigned i = 0; i < table->nr_notes; i++)
         fprintf(to, "  %s\n", table->notes[i]);
+    print_goals(table, to);
     fputc('\n', to);
 }
 
@@ -419,6 +482,26 @@ static cJSON *cell_json(const struct bench_table *table, unsigned row, unsigned 
     return cycles_json(table, row, index, ghz);
 }
 
+static void add_goals(const struct bench_table *table, cJSON *object)
+{
+    cJSON *goals = cJSON_AddArrayToObject(object, "goals");
+
+    for (unsigned i = 0; i < table->nr_goals; i++) {
+        const struct bench_goal *goal = &table->goals[i];
+        cJSON *item = cJSON_CreateObject();
+
+        cJSON_AddStringToObject(item, "goal", goal->text);
+        cJSON_AddStringToObject(item, "bound",
+                                goal->bound == BENCH_AT_MOST ? "at most" : "at least");
+        cJSON_AddNumberToObject(item, "wanted", goal->wanted);
+        add_number(item, "value", goal->value);
+        cJSON_AddItemToObject(item, "met",
+                              isnan(goal->value) ? cJSON_CreateNull()
+                                                 : cJSON_CreateBool(goal_met(goal)));
+        cJSON_AddItemToArray(goals, item);
+    }
+}
+
 cJSON *bench_table_json(const struct bench_table *table, double ghz)
 {
     cJSON *object = cJSON_CreateObject();
@@ -441,5 +524,6 @@ cJSON *bench_table_json(const struct bench_table *table, double ghz)
     notes = cJSON_AddArrayToObject(object, "notes");
     for (unsigned i = 0; i < table->nr_notes; i++)
         cJSON_AddItemToArray(notes, cJSON_CreateString(table->notes[i]));
+    add_goals(table, object);
     return object;
 }

@@ -10,6 +10,7 @@
 #define DECKLE_TOOLS_BENCH_TABLE_H
 
 #include <cjson/cJSON.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -65,6 +66,24 @@ double bench_table_min(const struct bench_table *table, unsigned row, unsigned c
 /* A line below the table. */
 void bench_table_note(struct bench_table *table, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* What the figure should be: a line below the table that says whether it is. The text names the
+ * figure and its unit; a value of NaN was not measured. */
+enum bench_bound { BENCH_AT_MOST, BENCH_AT_LEAST };
+void bench_table_goal(struct bench_table *table, enum bench_bound bound, double wanted,
+                      double value, const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* The largest of several figures, and where it was: for goals that hold for every row. */
+struct bench_worst {
+    double value; /* NaN until there is one */
+    char where[64];
+};
+#define BENCH_WORST                                                                                \
+    {                                                                                              \
+        .value = NAN                                                                               \
+    }
+void bench_worst_add(struct bench_worst *worst, double value, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* ghz: cycles per nanosecond. */
 void bench_table_print(const struct bench_table *table, FILE *to, double ghz);

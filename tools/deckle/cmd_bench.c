@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "bench_clock.h"
+#include "bench_peer.h"
 #include "json_out.h"
 
 #define SCHEMA_VERSION 1u
@@ -21,22 +22,35 @@
 
 static const struct bench_table_def tables[] = {
     {"pair", "a block allocated and freed: orders 0-10, 1 and 2 threads, 1 and 256 outstanding",
-     bench_pair, true},
+     bench_pair, true, false},
     {"batch", "alloc-odrX-N and free-odrX-N: N blocks one by one, N = 1 ... 131072, orders 0-4",
-     bench_batch, true},
-    {"parallel", "page_bench03: pairs on 1 ... all CPUs at once, orders 0-5", bench_parallel, true},
-    {"bulk", "page_bench04: requests for 1 ... 128 frames at once", bench_bulk, true},
+     bench_batch, true, false},
+    {"parallel", "page_bench03: pairs on 1 ... all CPUs at once, orders 0-5", bench_parallel, true,
+     false},
+    {"bulk", "page_bench04: requests for 1 ... 128 frames at once", bench_bulk, true, false},
+    {"handoff", "page_bench05: one CPU allocates, another frees", bench_handoff, true, false},
+    {"random", "64k live blocks of orders 0-3 replaced at random; all memory freed at random",
+     bench_random, true, false},
+    {"fragment", "huge blocks kept, requests that succeed and fail in fragmented memory",
+     bench_fragment, true, false},
     {"fault", "page_fault1: frames taken and touched, beside the kernel's page faults", bench_fault,
-     true},
-    {"memory", "bytes of metadata per frame", bench_memory, false},
+     true, false},
+    {"memory", "bytes of metadata per frame", bench_memory, false, false},
+    {"create", "time and memory that it takes to make a pool of 4 GiB ... 16 TiB", bench_create,
+     false, false},
+    {"ablation", "what each part of the design is worth: copies of the library without it",
+     bench_ablation, true, false},
+    {"peers", "other allocators that are installed, in processes of their own (--peers)",
+     bench_peers, true, true},
 };
 
 #define NR_TABLES (sizeof(tables) / sizeof(tables[0]))
 
 struct bench_arguments {
     bool wanted[NR_TABLES];
-    bool quick, list, help;
+    bool quick, list, help, peers;
     const char *json;
+    const char *serve; /* lane of the peer that this process is */
     uint64_t runs;
 };
 
@@ -61,6 +75,7 @@ static void print_help(void)
     printf("\nOptions:\n"
            "  --quick      fewer repetitions and sizes; under 20 s in all\n"
            "  --runs N     repetitions of each row, 1 to 64\n"
+           "  --peers      also other allocators that are installed\n"
            "  --json FILE  also write all figures as JSON ('-': standard output)\n"
            "  --list       list the tables\n"
            "  --help       print this\n\n"
@@ -83,10 +98,14 @@ static bool choose_table(struct bench_arguments *arguments, const char *name)
 
 static int parse_arguments(int argc, char **argv, struct bench_arguments *arguments)
 {
-    static const struct option options[] = {
-        {"quick", no_argument, NULL, 'q'},      {"runs", required_argument, NULL, 'r'},
-        {"json", required_argument, NULL, 'j'}, {"list", no_argument, NULL, 'l'},
-        {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"quick", no_argument, NULL, 'q'},
+                                            {"runs", required_argument, NULL, 'r'},
+                                            {"json", required_argument, NULL, 'j'},
+                                            {"list", no_argument, NULL, 'l'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {"peers", no_argument, NULL, 'p'},
+                                            {"serve-peer", required_argument, NULL, 'S'},
+                                            {NULL, 0, NULL, 0}};
     int option;
 
     memset(arguments, 0, sizeof(*arguments));
@@ -96,6 +115,10 @@ static int parse_arguments(int argc, char **argv, struct bench_arguments *argume
             arguments->quick = true;
         else if (option == 'j')
             arguments->json = optarg;
+        else if (option == 'p')
+            arguments->peers = true;
+        else if (option == 'S')
+            arguments->serve = optarg;
         else if (option == 'l')
             arguments->list = true;
         else if (option == 'h')
@@ -107,8 +130,10 @@ static int parse_arguments(int argc, char **argv, struct bench_arguments *argume
     for (int i = optind; i < argc; i++)
         if (!choose_table(arguments, argv[i]))
             return UI_BAD_INPUT;
-    for (size_t i = 0; i < NR_TABLES && optind == argc; i++)
-        arguments->wanted[i] = true;
+    for (size_t i = 0; i < NR_TABLES; i++)
+        if ((optind == argc && !tables[i].extra) ||
+            (arguments->peers && tables[i].run == bench_peers))
+            arguments->wanted[i] = true;
     return UI_OK;
 }
 
@@ -214,6 +239,11 @@ static int start(struct bench *bench, const struct bench_arguments *arguments)
     bench->pfns = bench_zalloc(bench->nr_cpus * sizeof(*bench->pfns));
     for (unsigned i = 0; i < bench->nr_cpus; i++)
         bench->pfns[i] = bench_zalloc((MOST_BLOCKS + 1) * sizeof(**bench->pfns));
+    bench->ring = aligned_alloc(_Alignof(struct bench_ring), sizeof(*bench->ring));
+    if (bench->ring == NULL) {
+        ui_error("bench: no memory for %zu bytes", sizeof(*bench->ring));
+        return UI_MISSING;
+    }
     bench->crew = bench_crew_create(bench->cpus, bench->nr_cpus);
     if (bench->crew == NULL)
         return UI_MISSING;
@@ -227,6 +257,7 @@ static void finish(struct bench *bench)
     for (unsigned i = 0; i < bench->nr_cpus && bench->pfns != NULL; i++)
         free(bench->pfns[i]);
     free(bench->pfns);
+    free(bench->ring);
     cJSON_Delete(bench->tables);
 }
 
@@ -276,6 +307,10 @@ int cmd_bench(int argc, char **argv)
     if (arguments.list) {
         print_tables(stdout);
         return UI_OK;
+    }
+    if (arguments.serve != NULL) {
+        status = start(&bench, &arguments);
+        return status != UI_OK ? status : bench_peer_serve(&bench, arguments.serve);
     }
     if (!can_write(arguments.json))
         return UI_BAD_INPUT;
