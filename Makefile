@@ -5,7 +5,7 @@
 #
 #   make            build            make test       the tests, under 10 minutes
 #   make run        replay a trace   make test-all   every compiler, sanitizer and machine here
-#   make bench      all benchmarks   make install    PREFIX=/usr/local DESTDIR=
+#   make bench      bench/results/   make install    PREFIX=/usr/local DESTDIR=
 #   make clean      remove $(BUILD)  make uninstall  what make install wrote
 #
 # Variables: BUILD=build, JOBS, CMAKE_OPTIONS, TRACE (of make run), BENCH (arguments of make bench).
@@ -34,7 +34,7 @@ test-all: setup
 	scripts/test all
 
 bench: all
-	$(BUILD)/deckle bench $(BENCH)
+	scripts/bench $(BENCH)
 
 # The libraries' own names keep their folder: /usr/lib/x86_64-linux-gnu only for PREFIX=/usr.
 install: setup

@@ -113,6 +113,7 @@ static void bad_arguments_are_named(void **state)
     check("--slow", UI_BAD_INPUT, "slow");
     check("memory --json", UI_BAD_INPUT, "json");
     check("memory --json /nonexistent/x.json", UI_BAD_INPUT, "/nonexistent/x.json");
+    check("memory --page /nonexistent/x.md", UI_BAD_INPUT, "/nonexistent/x.md");
 }
 
 static const cJSON *member(const cJSON *object, const char *key)
@@ -166,6 +167,38 @@ static void goals_stand_below_the_table(void **state)
     check("--quick memory", UI_OK, "goal: default pool of 16 GiB, % of it at most 0.03: ");
 }
 
+static void contains(const char *folder, const char *file, const char *text)
+{
+    char path[128], got[OUTPUT_SIZE] = "";
+    FILE *from;
+
+    snprintf(path, sizeof(path), "%s/%s", folder, file);
+    from = fopen(path, "r");
+    if (from == NULL)
+        fail_msg("%s was not written", path);
+    got[fread(got, 1, sizeof(got) - 1, from)] = '\0';
+    fclose(from);
+    unlink(path);
+    if (strstr(got, text) == NULL)
+        fail_msg("%s lacks \"%s\":\n%s", path, text, got);
+}
+
+static void writes_a_page_and_data(void **state)
+{
+    char folder[] = "/tmp/deckle-bench-XXXXXX", arguments[256];
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(arguments, sizeof(arguments), "--quick memory --page %s/page.md --data %s", folder,
+             folder);
+    check(arguments, UI_OK, "memory: ");
+    contains(folder, "page.md", "| memory | default pool of 16 GiB, % of it | at most 0.03 | ");
+    contains(folder, "memory.dat", "pool_bytes features metadata_bytes");
+    assert_int_equal(rmdir(folder), 0);
+    snprintf(arguments, sizeof(arguments), "--quick memory --data %s", folder);
+    check(arguments, UI_BAD_INPUT, folder);
+}
+
 static void an_interrupt_keeps_what_is_measured(void **state)
 {
     struct outcome *outcome = run(1500, "--runs 64 pair");
@@ -187,6 +220,7 @@ int main(void)
         cmocka_unit_test(lists_its_tables),
         cmocka_unit_test(bad_arguments_are_named),
         cmocka_unit_test(writes_json),
+        cmocka_unit_test(writes_a_page_and_data),
         cmocka_unit_test(goals_stand_below_the_table),
         cmocka_unit_test(an_interrupt_keeps_what_is_measured),
     };

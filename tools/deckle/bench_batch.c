@@ -75,9 +75,9 @@ static void measure_n(struct bench *bench, const struct bench_set *set, uint32_t
 /* With --quick fewer sizes: those that goals name are among them. */
 static size_t next_n(const struct bench *bench, size_t n)
 {
-    size_t next = bench->quick ? (n == 1024 || n == 1 ? 16 : 8) * n : 2 * n;
+    bool wide = n == 64 || n == 1024;
 
-    return bench->quick && n == 16 ? 64 : next;
+    return bench->quick ? (wide ? 16 : 8) * n : 2 * n;
 }
 
 static double min_at(const struct batch_half *half, const size_t *sizes, size_t n,

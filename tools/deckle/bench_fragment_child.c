@@ -26,7 +26,7 @@
 #define EVERY      4u   /* pageblocks, of which one has a run that fits */
 #define FITTING    128u /* requests that succeed, per sample */
 #define FAILING    200u
-#define BULK       512u
+#define PASSES     4u /* over all order-3 blocks: the fastest counts */
 
 /* ---- taking everything ----------------------------------------------------------------------- */
 
@@ -276,14 +276,18 @@ int bench_fragment_order3(const void *wished, void *to)
     struct frames frames = {NULL, 0, 0}, taken = {NULL, 0, 0}, ticks = {NULL, 0, 0};
     struct bench_pool pool;
     int status = open_pool(wish, &pool);
-    uint64_t all;
+    uint64_t all = UINT64_MAX;
 
     if (status != UI_OK)
         return status;
     take_all(pool.d, wish->order, &frames);
     free_random_half(pool.d, &frames, wish->order);
     take_order3(pool.d, &taken, &ticks); /* warms up, and makes room in the lists */
-    all = take_order3(pool.d, &taken, NULL);
+    for (unsigned pass = 0; pass < PASSES; pass++) {
+        uint64_t ticks_of_all = take_order3(pool.d, &taken, NULL);
+
+        all = ticks_of_all < all ? ticks_of_all : all;
+    }
     ticks.nr = 0;
     take_order3(pool.d, &taken, &ticks);
     if (ticks.nr == 0) {

@@ -10,10 +10,12 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "bench_clock.h"
 #include "bench_peer.h"
+#include "bench_report.h"
 #include "json_out.h"
 
 #define SCHEMA_VERSION 1u
@@ -49,7 +51,7 @@ static const struct bench_table_def tables[] = {
 struct bench_arguments {
     bool wanted[NR_TABLES];
     bool quick, list, help, peers;
-    const char *json;
+    const char *json, *page, *data;
     const char *serve; /* lane of the peer that this process is */
     uint64_t runs;
 };
@@ -77,6 +79,8 @@ static void print_help(void)
            "  --runs N     repetitions of each row, 1 to 64\n"
            "  --peers      also other allocators that are installed\n"
            "  --json FILE  also write all figures as JSON ('-': standard output)\n"
+           "  --page FILE  also write goals and main tables as Markdown\n"
+           "  --data DIR   also write each table as columns for plots, DIR/TABLE.dat\n"
            "  --list       list the tables\n"
            "  --help       print this\n\n"
            "Figures are minimum and median of the repetitions, in ticks of the CPU's cycle\n"
@@ -104,6 +108,8 @@ static int parse_arguments(int argc, char **argv, struct bench_arguments *argume
                                             {"list", no_argument, NULL, 'l'},
                                             {"help", no_argument, NULL, 'h'},
                                             {"peers", no_argument, NULL, 'p'},
+                                            {"page", required_argument, NULL, 'P'},
+                                            {"data", required_argument, NULL, 'd'},
                                             {"serve-peer", required_argument, NULL, 'S'},
                                             {NULL, 0, NULL, 0}};
     int option;
@@ -119,6 +125,10 @@ static int parse_arguments(int argc, char **argv, struct bench_arguments *argume
             arguments->peers = true;
         else if (option == 'S')
             arguments->serve = optarg;
+        else if (option == 'P')
+            arguments->page = optarg;
+        else if (option == 'd')
+            arguments->data = optarg;
         else if (option == 'l')
             arguments->list = true;
         else if (option == 'h')
@@ -225,6 +235,16 @@ static bool can_write(const char *path)
     return true;
 }
 
+static bool is_folder(const char *path)
+{
+    struct stat what;
+
+    if (path == NULL || (stat(path, &what) == 0 && S_ISDIR(what.st_mode)))
+        return true;
+    ui_error("bench: there is no folder \"%s\"", path);
+    return false;
+}
+
 static int start(struct bench *bench, const struct bench_arguments *arguments)
 {
     memset(bench, 0, sizeof(*bench));
@@ -276,10 +296,29 @@ static int run_table(struct bench *bench, const struct bench_table_def *table)
     return status;
 }
 
-static int write_json(struct bench *bench, const char *path, int argc, char **argv)
+/* One that is refused, or for which something is missing, does not keep the others from being
+ * measured. */
+static int run_tables(struct bench *bench, const struct bench_arguments *arguments)
+{
+    int worst = UI_OK;
+
+    for (size_t i = 0; i < NR_TABLES && !ui_interrupted(); i++) {
+        int status = arguments->wanted[i] ? run_table(bench, &tables[i]) : UI_OK;
+
+        if (status != UI_OK && worst != UI_FAULT)
+            worst = status;
+        if (worst == UI_FAULT)
+            break;
+    }
+    return worst;
+}
+
+/* JSON, page and data, as far as they are asked for. */
+static int write_files(struct bench *bench, const struct bench_arguments *arguments, int argc,
+                       char **argv)
 {
     cJSON *document = json_document("bench", SCHEMA_VERSION);
-    bool written;
+    bool written = true;
 
     cJSON_AddBoolToObject(document, "complete", bench->status == UI_OK);
     cJSON_AddBoolToObject(document, "quick", bench->quick);
@@ -287,7 +326,12 @@ static int write_json(struct bench *bench, const char *path, int argc, char **ar
     cJSON_AddItemToObject(document, "machine", bench_machine(bench, argc, argv));
     cJSON_AddItemToObject(document, "tables", bench->tables);
     bench->tables = NULL;
-    written = json_write(document, path);
+    if (arguments->json != NULL)
+        written = json_write(document, arguments->json);
+    if (arguments->page != NULL)
+        written = bench_write_page(document, arguments->page) && written;
+    if (arguments->data != NULL)
+        written = bench_write_data(document, arguments->data) && written;
     cJSON_Delete(document);
     return written ? UI_OK : UI_FAULT;
 }
@@ -312,18 +356,17 @@ int cmd_bench(int argc, char **argv)
         status = start(&bench, &arguments);
         return status != UI_OK ? status : bench_peer_serve(&bench, arguments.serve);
     }
-    if (!can_write(arguments.json))
+    if (!can_write(arguments.json) || !can_write(arguments.page) || !is_folder(arguments.data))
         return UI_BAD_INPUT;
     ui_catch_interrupt();
     status = start(&bench, &arguments);
-    for (size_t i = 0; i < NR_TABLES && status == UI_OK && !ui_interrupted(); i++)
-        if (arguments.wanted[i])
-            status = run_table(&bench, &tables[i]);
+    if (status == UI_OK)
+        status = run_tables(&bench, &arguments);
     if (ui_interrupted() && status == UI_OK)
         status = UI_INTERRUPTED;
     bench.status = status;
-    if (arguments.json != NULL && bench.tables != NULL) {
-        int written = write_json(&bench, arguments.json, argc, argv);
+    if (bench.tables != NULL) {
+        int written = write_files(&bench, &arguments, argc, argv);
 
         status = status == UI_OK ? written : status;
     }
