@@ -164,15 +164,15 @@ static bool time_failures(struct deckle *d, const struct fragment_wish *wish,
     return true;
 }
 
-/* One failure; ticks and membarriers are added. */
+/* One failure; its ticks and membarriers are added. */
 static bool one_failure(struct deckle *d, unsigned order, struct bench_samples *samples,
-                        double *barriers, unsigned runs)
+                        double *barriers)
 {
     uint64_t before = membarriers(d), ticks = bench_clock_start();
     bool failed = request(d, order) < 0;
 
     bench_samples_add(samples, (double)(bench_clock_stop() - ticks));
-    *barriers += (double)(membarriers(d) - before) / runs;
+    *barriers += (double)(membarriers(d) - before);
     return failed;
 }
 
@@ -193,12 +193,13 @@ static bool time_draining(struct deckle *d, const struct fragment_wish *wish,
         deckle_drain_all(d);
         deckle_free(d, (uint64_t)pfn, 0);
         bench_bind(wish->cpus[0]);
-        failed =
-            one_failure(d, wish->order, &figures->draining, &figures->drain_barriers, wish->runs) &&
-            one_failure(d, wish->order, &figures->again, &figures->again_barriers, wish->runs);
+        failed = one_failure(d, wish->order, &figures->draining, &figures->drain_barriers) &&
+                 one_failure(d, wish->order, &figures->again, &figures->again_barriers);
         if (!failed)
             return false;
     }
+    figures->drain_barriers /= wish->runs;
+    figures->again_barriers /= wish->runs;
     return true;
 }
 
