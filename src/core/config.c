@@ -317,6 +317,19 @@ static uint64_t place(uint64_t *end, uint64_t count, uint64_t size)
     return at;
 }
 
+/*
+ * The state bytes of a large pool begin half a page from where the handle begins. A processor takes
+ * a load to depend on a store whose address agrees in the low twelve bits: if both began on a page,
+ * the byte that one call stores for a frame of a low number would hold up the next call's loads of
+ * the handle, by more than all the rest of a pair costs.
+ */
+static uint64_t place_states(uint64_t *end, uint64_t frames)
+{
+    uint64_t skew = frames >= 32768 ? 2048 : 0;
+
+    return place(end, frames + skew, 1) + skew;
+}
+
 /* The kind is decided by the host's hooks, which the size query does not know: room for either. */
 static void plan_caches(struct dk_plan *p)
 {
@@ -352,7 +365,7 @@ static void plan_offsets(struct dk_plan *p)
     p->at.words = place(&end, blocks, sizeof(dk_aword));
     p->at.lines = place(&end, blocks, DK_LINE_BYTES);
     p->at.index = place(&end, p->index_capacity, sizeof(dk_aword));
-    p->at.state = place(&end, frames, 1);
+    p->at.state = place_states(&end, frames);
     if (p->rules.features & DECKLE_FEATURE_DESCRIPTORS)
         p->at.descriptors = place(&end, frames, 8);
     if (p->rules.features & DECKLE_FEATURE_OWNER_TAGS)
