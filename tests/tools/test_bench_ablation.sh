@@ -5,6 +5,11 @@
 # them the table says so. ctest: timeout=120 serial
 
 set -u
+copy=$(dirname "$DECKLE")/deckle-ablation-none.so
+if [ -f "$copy" ] && [ -n "$(find "$DECKLE" -newer "$copy")" ]; then
+    echo 'skipped: the copies are older than the command; the target deckle_ablations renews them'
+    exit 77
+fi
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
@@ -18,7 +23,7 @@ elif [ $status -ne 0 ]; then
     cat "$work/errors"
     exit 1
 fi
-if [ ! -f "$(dirname "$DECKLE")/deckle-ablation-none.so" ]; then
+if [ ! -f "$copy" ]; then
     grep -q 'left out: there are no copies of the library' "$work/table" && exit 0
     echo 'there are no copies, and the table does not say so:'
 else
