@@ -151,14 +151,17 @@ int dk_request_verdict(const struct dk_request *r, struct dk_zone *zone, uint32_
         in.free = dk_zone_free_exact(r->d, zone);
     if (DK_MARK_SHORTCUT && !r->ask.order && dk_watermark_fast_order0(&in))
         return DECKLE_OK;
-    if (r->ask.order)
-        in.suitable = dk_zone_suitable(r->d, zone, r->ask.order);
+    in.suitable = UINT32_MAX; /* asked below, once the count has passed */
     int verdict = dk_watermark_attempt(&in);
-    if (!verdict || in.free == dk_zone_free_exact(r->d, zone))
-        return verdict;
-    /* A refusal is final for the caller: it must not be due to counts that lie in CPUs' deltas. */
-    in.free = dk_zone_free_exact(r->d, zone);
-    return dk_watermark_attempt(&in);
+    if (verdict) {
+        /* It is final for the caller: it must not be due to counts that lie in CPUs' deltas. */
+        in.free = dk_zone_free_exact(r->d, zone);
+        verdict = dk_watermark_attempt(&in);
+    }
+    if (!verdict && r->ask.order &&
+        !dk_zone_has_run(r->d, zone, r->ask.order, dk_watermark_types(alloc_flags)))
+        verdict = DECKLE_EFRAGMENTED;
+    return verdict;
 }
 
 /* ---- one zone

@@ -56,6 +56,19 @@ static inline bool dk_index_root_shows(const struct deckle *d, const struct dk_s
     return ((tree == 0 || tree >= DK_GROUP_BASE ? ~w : w) & DK_IX_CHILDREN) != 0;
 }
 
+/* Does any of the roots of `nr` (>= 1) block trees from `tree` on? They lie side by side. */
+static inline bool dk_index_roots_show(const struct deckle *d, const struct dk_span *span,
+                                       uint32_t tree, uint32_t nr)
+{
+    const dk_aword *root = &d->index[span->index_word + tree];
+    dk_word any = dk_load_acquire(root);
+    if (tree == 0)
+        any = ~any;
+    for (uint32_t i = 1; i < nr; i++)
+        any |= dk_load_acquire(&root[i]);
+    return (any & DK_IX_CHILDREN) != 0;
+}
+
 /* Do the roots of `nr` trees from `tree` on show nothing? As dk_index_empty of all their items. */
 static inline bool dk_index_roots_empty(const struct deckle *d, const struct dk_span *span,
                                         uint32_t tree, uint32_t nr, uint64_t *version)

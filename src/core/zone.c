@@ -719,21 +719,32 @@ void dk_zone_give(struct deckle *d, struct dk_zone *zone, struct dk_pcp_set *set
     dk_intent_close(c.intent);
 }
 
+static bool span_has_run(const struct deckle *d, const struct dk_span *span, unsigned order,
+                         unsigned type)
+{
+    if (order > DK_BLOCK_ORDER)
+        return type < DK_PCP_TYPES && dk_index_root_shows(d, span, dk_group_class(order));
+    unsigned runs = DK_BLOCK_ORDER - order + 1; /* classes begin with the largest run */
+    return dk_index_roots_show(d, span, dk_class(type, DK_BLOCK_ORDER, false), runs) ||
+           (type < DK_PCP_TYPES &&
+            dk_index_roots_show(d, span, dk_class(type, DK_BLOCK_ORDER, true), runs));
+}
+
+bool dk_zone_has_run(const struct deckle *d, const struct dk_zone *zone, unsigned order,
+                     uint32_t types)
+{
+    DK_FOR_EACH_SPAN(d, zone, span)
+        for (unsigned type = 0; type <= DECKLE_CMA; type++)
+            if ((types >> type & 1) && span_has_run(d, span, order, type))
+                return true;
+    return false;
+}
+
 uint32_t dk_zone_suitable(const struct deckle *d, const struct dk_zone *zone, unsigned order)
 {
     uint32_t types = 0;
-    DK_FOR_EACH_SPAN(d, zone, span) {
-        if (order > DK_BLOCK_ORDER) {
-            if (dk_index_root_shows(d, span, dk_group_class(order)))
-                types |= 1u << DECKLE_UNMOVABLE | 1u << DECKLE_MOVABLE | 1u << DECKLE_RECLAIMABLE;
-            continue;
-        }
-        for (unsigned type = 0; type <= DECKLE_CMA; type++)
-            for (unsigned run = order; run <= DK_BLOCK_ORDER && !(types >> type & 1); run++)
-                if (dk_index_root_shows(d, span, dk_class(type, run, false)) ||
-                    (type < DK_PCP_TYPES &&
-                     dk_index_root_shows(d, span, dk_class(type, run, true))))
-                    types |= 1u << type;
-    }
+    for (unsigned type = 0; type <= DECKLE_CMA; type++)
+        if (dk_zone_has_run(d, zone, order, 1u << type))
+            types |= 1u << type;
     return types;
 }

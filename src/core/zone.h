@@ -60,7 +60,10 @@ void dk_zone_split_whole(struct deckle *d, uint32_t fi);
 uint64_t dk_zone_free_racy(const struct deckle *d, const struct dk_zone *zone);
 uint64_t dk_zone_free_exact(const struct deckle *d, const struct dk_zone *zone);
 
-/* Bit per migratetype: does a free run of >= order exist, as the roots of the index see it? */
+/* Does a free run of >= order exist in a pageblock of these migratetypes (a bit each), as the roots
+ * of the index see it? suitable: of which types. */
+bool dk_zone_has_run(const struct deckle *d, const struct dk_zone *zone, unsigned order,
+                     uint32_t types);
 uint32_t dk_zone_suitable(const struct deckle *d, const struct dk_zone *zone, unsigned order);
 
 /* Change the type of a pageblock (not Isolate), its free frames move with it; isolate or end

@@ -17,8 +17,7 @@ static uint64_t lowered_mark(const struct dk_watermark_input *in)
     return mark;
 }
 
-/* Migratetypes whose free runs count for this request, a bit each. */
-static uint32_t allowed_types(uint32_t alloc_flags)
+uint32_t dk_watermark_types(uint32_t alloc_flags)
 {
     uint32_t types = (UINT32_C(1) << DECKLE_NR_PCP_TYPES) - 1;
 
@@ -39,7 +38,7 @@ int dk_watermark_verdict(const struct dk_watermark_input *in)
         return DECKLE_ENOMEM;
     if (in->free <= unusable || in->free - unusable <= lowered_mark(in) + in->lowmem_reserve)
         return DECKLE_EWATERMARK;
-    if (in->order > 0 && !(in->suitable & allowed_types(in->alloc_flags)))
+    if (in->order > 0 && !(in->suitable & dk_watermark_types(in->alloc_flags)))
         return DECKLE_EFRAGMENTED;
     return DECKLE_OK;
 }

@@ -63,6 +63,9 @@ static inline bool dk_watermark_fast_order0(const struct dk_watermark_input *in)
     return usable > in->mark + in->boost + in->lowmem_reserve;
 }
 
+/* Migratetypes whose free runs count for a request with these flags, a bit each. */
+uint32_t dk_watermark_types(uint32_t alloc_flags);
+
 /*
  * The test. DECKLE_OK, or why not:
  *   DECKLE_ENOMEM       fewer free frames than asked for
