@@ -149,7 +149,7 @@ static void write_cell(const cJSON *cell, FILE *to)
     else if (figure == NULL)
         fprintf(to, " - |");
     else if (!cJSON_IsObject(cell))
-        fprintf(to, " %.*g |", fabs(figure->valuedouble) < 1e4 ? 4 : 15, figure->valuedouble);
+        fprintf(to, fabs(figure->valuedouble) < 1e4 ? " %.4g |" : " %.0f |", figure->valuedouble);
     else if (figure->valuedouble >= 99.95)
         fprintf(to, " %.0f |", figure->valuedouble);
     else
