@@ -104,6 +104,12 @@ void dk_test_point(const volatile void *address, int kind)
     }
 }
 
+/* For machines without sequences, where base/rseq.h does not declare them. */
+uint32_t dk_sim_cpu_id(void);
+uint32_t dk_sim_rseq_begin(void);
+void dk_sim_rseq_end(void);
+bool dk_sim_rseq_commit(dk_aword *head, dk_word value);
+
 uint32_t dk_sim_cpu_id(void)
 {
     return running ? running->cpu : 0;

@@ -280,7 +280,7 @@ static void set_worth(const struct ablation_table *t, unsigned row)
 static void measure(struct bench *bench, const struct ablation_table *t, const struct ablation *a)
 {
     struct bench_row row = {.shape = a->shape, .nr = 2};
-    struct bench_copy copies[2] = {{NULL}, {NULL}};
+    struct bench_copy copies[2] = {{0}, {0}};
     struct bench_lane lanes[2];
     unsigned at = bench_table_add_row(t->table);
     int error = open_variant(&a->with, &copies[0], &lanes[0], "with");
