@@ -92,7 +92,7 @@ static void visit(struct worker *w)
 static void *visit_and_die(void *arg)
 {
     struct worker *w = arg;
-    while (working) {
+    do { /* at least once, should the others be done already */
         struct deckle_reap_report report = {.size = sizeof(report)};
         int err;
         visit(w);
@@ -102,7 +102,7 @@ static void *visit_and_die(void *arg)
         if (err)
             faults++;
         reaped++;
-    }
+    } while (working);
     return NULL;
 }
 
